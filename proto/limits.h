@@ -1,0 +1,64 @@
+/* limits.h: every bound in one place. Bytes unless the name says otherwise; times in ms.
+ *
+ * Each bound has a status when it is hit; see status.h. A bound that a queue or a node may tighten is an
+ * option or attribute with this as its hard limit. */
+#ifndef HF_PROTO_LIMITS_H
+#define HF_PROTO_LIMITS_H
+
+/* Wire. */
+#define LIMIT_FRAME_BYTES (6u << 20)    /* one message of 4 MiB plus its fields; a larger length closes */
+#define LIMIT_NESTING 8u                /* msgpack containers inside each other */
+#define LIMIT_ITEMS 4096u               /* elements of one msgpack container */
+#define LIMIT_BATCH 256u                /* entries of one send, settle or receive */
+#define LIMIT_BATCH_BYTES (1u << 20)    /* bodies of one batch, unless it is one message */
+#define LIMIT_MESSAGE_BYTES (4u << 20)  /* hard limit of body + attributes */
+#define LIMIT_QUEUE_NAME 128u
+#define LIMIT_TAG 64u
+#define LIMIT_KEYS 8u
+#define LIMIT_KEY 128u
+#define LIMIT_GROUP 128u
+#define LIMIT_DEDUP_ID 128u
+#define LIMIT_ATTRIBUTES 64u
+#define LIMIT_REASON 256u               /* a failure reason; longer ones are cut */
+#define LIMIT_ACTOR 64u                 /* consumer or producer name */
+#define LIMIT_RECEIVE_QUEUES 8u
+#define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
+#define LIMIT_ADDRESS 128u
+
+/* Times. */
+#define LIMIT_WAIT_MS 60000
+#define LIMIT_LEASE_MIN_MS 1000         /* of a queue; a call may ask for less: 0 gives back at once */
+#define LIMIT_LEASE_MAX_MS 43200000     /* 12 h */
+#define LIMIT_DELAY_HARD_MS 315360000000ll /* 10 years */
+#define LIMIT_RETENTION_MIN_MS 60000
+#define LIMIT_RETENTION_MAX_MS 31536000000ll
+#define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */
+#define LIMIT_SESSION_IDLE_MS 3600000
+#define LIMIT_GRACE_MS 5000
+
+/* State machine. */
+#define LIMIT_QUEUES 100000u
+#define LIMIT_FIRE 1024u                /* messages moved by one fire or sweep command */
+#define LIMIT_PRIORITY 16u
+#define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
+#define LIMIT_SESSIONS 100000u
+
+/* Log. */
+#define LIMIT_ENTRY_COMMANDS 256u
+#define LIMIT_ENTRY_BYTES (256u << 10)  /* an entry closes here; one larger command is an entry of its own */
+#define LIMIT_ENTRIES_IN_FLIGHT 4u
+#define LIMIT_PROPOSE_QUEUE_BYTES (64u << 20) /* beyond it: RateLimited */
+
+/* Connections. */
+#define LIMIT_CONNECTIONS 20000u
+#define LIMIT_REQUESTS_IN_FLIGHT 1024u  /* per connection; above it the server stops reading */
+#define LIMIT_OUT_SOFT_BYTES (1u << 20) /* unsent answers: above it the server stops reading */
+#define LIMIT_OUT_HARD_BYTES (8u << 20) /* above it the server closes */
+#define LIMIT_WAITERS_PER_CONNECTION 256u
+#define LIMIT_WAITERS 100000u
+
+/* Disk. */
+#define LIMIT_DISK_REFUSE_BYTES (256ull << 20) /* free space below it: sends are refused, no leading */
+#define LIMIT_DISK_STOP_BYTES (64ull << 20)    /* below it the node stops */
+
+#endif

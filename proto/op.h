@@ -1,0 +1,483 @@
+/* op.h: one struct per request and per reply, with encode and decode.
+ *
+ * A request on the wire is a msgpack array  [request id, op number, {field: value, ...}]
+ * A reply is                                [request id, status, [term, index, cluster ms], {field: value, ...}]
+ * Fields are small integers (enum op_field); a field that a reader does not know is skipped, so that both
+ * sides may grow. docs/protocol.md describes every byte.
+ *
+ * The log stores client commands in the same encoding: a command body is the field map of its request. One
+ * decoder serves the socket and the log, and what is stored can be read by whoever can read the wire.
+ *
+ * Decoding borrows: every slice points into the bytes given, every array into the arena. It allocates
+ * nothing else, checks every bound of limits.h, and never trusts a length. */
+#ifndef HF_PROTO_OP_H
+#define HF_PROTO_OP_H
+
+#include "proto/arena.h"
+#include "proto/slice.h"
+#include "proto/status.h"
+
+#include <stddef.h>
+
+#define PROTOCOL_VERSION 1u
+
+/* Operation numbers; never reused. X(name, number, logged): a logged operation becomes a command. */
+#define OP_MAP(X)                                                                      \
+    X(HELLO, 1, false)                                                                 \
+    X(PING, 2, false)                                                                  \
+    X(NODE_STATUS, 3, false)                                                           \
+    X(QUEUE_CREATE, 10, true)                                                          \
+    X(QUEUE_SET, 11, true)                                                             \
+    X(QUEUE_SHOW, 12, false)                                                           \
+    X(QUEUE_LIST, 13, false)                                                           \
+    X(QUEUE_DELETE, 14, true)                                                          \
+    X(QUEUE_PURGE, 15, true)                                                           \
+    X(SESSION_OPEN, 20, true)                                                          \
+    X(SEND, 21, true)                                                                  \
+    X(RECEIVE, 22, true)                                                               \
+    X(SETTLE, 23, true)                                                                \
+    X(KICK, 24, true)                                                                  \
+    X(PEEK, 25, false)                                                                 \
+    X(STATS, 26, false)                                                                \
+    X(MEMBER_ADD, 40, false)                                                           \
+    X(MEMBER_REMOVE, 41, false)                                                        \
+    X(MEMBER_PROMOTE, 42, false)                                                       \
+    X(TRANSFER, 43, false)                                                             \
+    X(NOOP, 45, true)
+
+enum op_code {
+#define X(name, number, logged) OP_##name = number,
+    OP_MAP(X)
+#undef X
+};
+
+/* Where a message stands. DELETED never appears in a listing; it is the answer to an ack. */
+enum message_state {
+    MESSAGE_DELETED = 0,
+    MESSAGE_READY = 1,
+    MESSAGE_LEASED = 2,
+    MESSAGE_SCHEDULED = 3, /* waits for its due time, or for its retry (see op_message.retry) */
+    MESSAGE_PARKED = 4,
+    MESSAGE_ACKED = 5
+};
+
+/* Why a message is gone (MessageNotFound). */
+enum gone_reason {
+    GONE_UNKNOWN = 0,
+    GONE_ACKED = 1,
+    GONE_EXPIRED = 2,
+    GONE_DEAD_LETTERED = 3,
+    GONE_CANCELLED = 4,
+    GONE_PURGED = 5,
+    GONE_QUEUE_DELETED = 6
+};
+
+/* ---- requests ---- */
+
+struct op_hello {
+    uint32_t version_low; /* protocol versions this side speaks */
+    uint32_t version_high;
+    struct slice actor; /* consumer or producer name, shown by peek and stats; may be absent */
+    bool release_on_close;
+};
+
+struct op_node_status {
+    bool digest; /* wait for a digest of the present state (reads all of it) */
+};
+
+/* Queue attributes travel as a msgpack map text -> integer | text | bool, kept raw here; raftlog/queue.h
+ * holds the table of names, bounds and defaults. */
+struct op_queue_create {
+    struct slice queue;
+    struct slice attributes; /* raw msgpack map; absent = all defaults */
+};
+
+struct op_queue_set {
+    struct slice queue;
+    struct slice attributes;
+};
+
+struct op_queue_show {
+    struct slice queue;
+};
+
+struct op_queue_list {
+    struct slice prefix;
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST */
+};
+
+struct op_queue_delete {
+    struct slice queue;
+    bool force; /* also when it holds messages */
+};
+
+struct op_queue_purge {
+    struct slice queue;
+};
+
+/* Opens a producer session or takes it over: the epoch grows and fences the former holder. */
+struct op_session_open {
+    struct slice session; /* 16 bytes, chosen by the client */
+};
+
+struct op_send_entry {
+    struct slice body;       /* required, may be empty */
+    struct slice attributes; /* raw msgpack map, <= LIMIT_ATTRIBUTES pairs text -> scalar; absent = none */
+    struct slice tag;
+    struct slice keys;       /* raw msgpack array of <= LIMIT_KEYS texts; absent = none */
+    struct slice group;
+    struct slice dedup_id;
+    struct slice retry;      /* raw msgpack map: the message's own retry policy; absent = the queue's */
+    uint32_t priority;       /* 1..16, 0 = absent (8) */
+    struct optional_ms delay;
+    struct optional_ms deliver_at; /* not together with delay */
+    struct optional_ms ttl;
+};
+
+struct op_send {
+    struct slice queue;
+    struct slice session; /* 16 bytes, or absent: an unnumbered send */
+    uint32_t epoch;
+    uint64_t sequence;    /* of this request within the session, from 1, without gaps */
+    struct op_send_entry *entries;
+    uint32_t count; /* 1..LIMIT_BATCH */
+};
+
+struct op_receive {
+    struct slice *queues; /* in order of preference */
+    uint32_t queue_count; /* 1..LIMIT_RECEIVE_QUEUES */
+    uint32_t max;         /* 1..LIMIT_BATCH, default 1 */
+    int64_t wait_ms;      /* 0..LIMIT_WAIT_MS, default 0 */
+    struct optional_ms lease; /* 0..LIMIT_LEASE_MAX_MS; absent = the queue's */
+    struct slice attempt; /* 16 bytes: a repeat returns the same messages; absent = none */
+    struct slice filter;  /* tag filter expression; absent = every message */
+};
+
+enum settle_kind {
+    SETTLE_ACK = 1,
+    SETTLE_EXTEND = 2,
+    SETTLE_RELEASE = 3,
+    SETTLE_FAIL = 4,
+    SETTLE_REJECT = 5, /* dead letter now, or parked without one */
+    SETTLE_PARK = 6
+};
+
+struct op_settle_entry {
+    struct slice receipt;     /* RECEIPT_BYTES */
+    struct optional_ms delay; /* EXTEND: the new lease, counted from now (required). RELEASE, FAIL: delay */
+    struct slice reason;      /* FAIL, REJECT, PARK; cut at LIMIT_REASON */
+};
+
+struct op_settle {
+    struct slice queue;
+    enum settle_kind kind;
+    struct op_settle_entry *entries;
+    uint32_t count; /* 1..LIMIT_BATCH */
+    bool undelivered; /* RELEASE, by the leader only: the receiver was gone; takes the delivery count back */
+};
+
+/* PARKED -> READY with counters at 0: one message by id, or the oldest `count`. */
+struct op_kick {
+    struct slice queue;
+    bool has_id;
+    struct message_id id;
+    uint32_t count; /* 1..LIMIT_FIRE when has_id is false */
+};
+
+struct op_peek {
+    struct slice queue;
+    enum message_state state; /* READY, LEASED, SCHEDULED, PARKED */
+    struct slice cursor;      /* opaque, from the last answer; absent = from the start */
+    uint32_t limit;           /* 1..LIMIT_LIST */
+};
+
+struct op_stats {
+    struct slice queue; /* absent: all queues, in pages of `limit` by name after `after` */
+    struct slice after;
+    uint32_t limit;
+};
+
+struct op_member_add {
+    uint64_t node; /* it must have started with an empty disk and knocked at this cluster */
+};
+
+struct op_member_remove {
+    uint64_t node;
+};
+
+struct op_member_promote {
+    uint64_t node;
+};
+
+struct op_transfer {
+    uint64_t node; /* 0 = whoever is most up to date */
+};
+
+/* Replicated and applied without effect: measures the log alone (bench) and proves a round trip. */
+struct op_noop {
+    struct slice body;
+};
+
+struct op_request {
+    uint64_t id; /* chosen by the client; replies carry it; unique among its requests in flight */
+    enum op_code op;
+    union {
+        struct op_hello hello;
+        struct op_node_status node_status;
+        struct op_queue_create queue_create;
+        struct op_queue_set queue_set;
+        struct op_queue_show queue_show;
+        struct op_queue_list queue_list;
+        struct op_queue_delete queue_delete;
+        struct op_queue_purge queue_purge;
+        struct op_session_open session_open;
+        struct op_send send;
+        struct op_receive receive;
+        struct op_settle settle;
+        struct op_kick kick;
+        struct op_peek peek;
+        struct op_stats stats;
+        struct op_member_add member_add;
+        struct op_member_remove member_remove;
+        struct op_member_promote member_promote;
+        struct op_transfer transfer;
+        struct op_noop noop;
+    };
+};
+
+/* ---- replies ---- */
+
+/* What every reply carries, so that clients and checkers can order what they saw. */
+struct op_stamp {
+    uint64_t term;
+    uint64_t index; /* applied index the answer reflects */
+    int64_t cluster_ms;
+};
+
+/* The detail of a status other than OK, of a reply or of one entry. Absent fields are NULL slices. */
+struct op_error {
+    int status;
+    struct slice message;  /* one sentence: what, why, what to do */
+    struct slice element;  /* the argument or attribute at fault */
+    bool has_bounds;
+    int64_t low;
+    int64_t high;
+    int64_t retry_after_ms; /* 0 = no advice */
+    struct slice leader;    /* client address of the leader, HOST:PORT */
+    uint64_t leader_id;
+    enum message_state state; /* StaleReceipt: where the message is now */
+    enum gone_reason gone;    /* MessageNotFound */
+};
+
+struct op_hello_reply {
+    uint32_t version;    /* the one chosen */
+    struct slice server; /* "holdfastd 0.1.0" */
+    uint64_t node;
+    uint64_t leader_id;  /* 0 = unknown */
+    struct slice leader; /* client address of the leader */
+    uint64_t term;
+    uint32_t frame_bytes_max;
+};
+
+struct op_queue_info {
+    struct slice name;
+    struct slice attributes; /* raw msgpack map of every attribute, in the table's order */
+    uint64_t ready, leased, scheduled, parked, acked, bytes;
+    int64_t oldest_ready_ms; /* age of the oldest READY message; 0 = none */
+    uint64_t overdue;        /* SCHEDULED whose due time has passed */
+    uint64_t sent, received, acked_total, failed, dead_lettered; /* since the queue was created */
+};
+
+struct op_queue_create_reply {
+    bool existed; /* it was there with equal attributes */
+};
+
+struct op_queue_list_reply {
+    struct op_queue_info *queues; /* QUEUE_SHOW: one. STATS, QUEUE_LIST: a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_session_open_reply {
+    uint32_t epoch;
+    uint64_t next_sequence; /* 1 after an opening: numbering starts anew with the epoch */
+};
+
+struct op_send_result {
+    struct op_error error; /* status HF_OK or why this entry was refused */
+    struct message_id id;
+    enum message_state state; /* READY or SCHEDULED */
+    int64_t due_ms;           /* when it becomes or became READY */
+    bool duplicate;
+};
+
+struct op_send_reply {
+    struct op_send_result *results; /* one per entry, in request order */
+    uint32_t count;
+};
+
+/* A message as receive and peek show it. */
+struct op_message {
+    struct message_id id;
+    struct slice queue;
+    struct slice receipt; /* receive only */
+    struct slice body;
+    struct slice attributes; /* raw */
+    struct slice tag;
+    struct slice keys; /* raw */
+    struct slice group;
+    uint32_t priority;
+    uint32_t deliveries;
+    uint32_t failures;
+    enum message_state state;
+    bool retry; /* SCHEDULED because it waits for a retry */
+    int64_t sent_at;
+    int64_t first_received_at; /* 0 = never */
+    int64_t next_visible_at;   /* lease deadline, due time, or 0 when READY */
+    int64_t leased_since;      /* 0 unless LEASED */
+    struct slice consumer;     /* who holds it, or held it last */
+    struct slice last_error;
+};
+
+struct op_receive_reply {
+    struct op_message *messages;
+    uint32_t count; /* 0 = nothing became ready within the wait */
+    struct slice cursor; /* PEEK: go on from here; absent at the end */
+};
+
+struct op_settle_result {
+    struct op_error error;
+    bool late;    /* after the deadline, but nobody had taken it */
+    bool already; /* acked before with this same receipt */
+    bool capped;  /* EXTEND: cut to max_lease_total */
+    enum message_state state; /* where the message is now */
+    int64_t next_visible_at;
+};
+
+struct op_settle_reply {
+    struct op_settle_result *results;
+    uint32_t count;
+};
+
+/* KICK, QUEUE_PURGE, QUEUE_DELETE: how many messages it concerned. */
+struct op_count_reply {
+    uint64_t count;
+};
+
+enum node_role { NODE_BLANK, NODE_SPARE, NODE_STANDBY, NODE_VOTER };
+
+struct op_member {
+    uint64_t node;
+    enum node_role role;
+    struct slice peer_address;
+    struct slice client_address;
+    uint64_t match; /* leader only: last log index this member is known to hold; else 0 */
+    bool reachable; /* leader only */
+};
+
+struct op_node_status_reply {
+    uint64_t node;
+    struct slice cluster; /* its name */
+    struct slice version; /* of the program */
+    struct slice state;   /* "blank", "joining", "follower", "candidate", "leader", "stopping" */
+    uint64_t term;
+    uint64_t leader_id;
+    struct slice leader;
+    uint64_t applied, commit, last_index, first_index;
+    uint64_t digest_index; /* 0 = no digest yet */
+    uint64_t digest;
+    int64_t cluster_ms;
+    struct op_member *members;
+    uint32_t member_count;
+};
+
+struct op_reply {
+    uint64_t id;
+    enum op_code op; /* not on the wire: the asker knows what it asked */
+    struct op_stamp stamp;
+    struct op_error error; /* error.status == HF_OK: the member of the union that belongs to op is valid */
+    union {
+        struct op_hello_reply hello;
+        struct op_node_status_reply node_status;
+        struct op_queue_create_reply queue_create;
+        struct op_queue_list_reply queue_list; /* QUEUE_SHOW, QUEUE_LIST, STATS */
+        struct op_count_reply count;           /* KICK, QUEUE_PURGE, QUEUE_DELETE */
+        struct op_session_open_reply session_open;
+        struct op_send_reply send;
+        struct op_receive_reply receive; /* RECEIVE, PEEK */
+        struct op_settle_reply settle;
+    };
+};
+
+/* ---- encode and decode ---- */
+
+/* A growing output buffer. Zero-initialise; free with op_buffer_done. */
+struct op_buffer {
+    uint8_t *data;
+    size_t len;
+    size_t capacity;
+    bool failed; /* an allocation failed: what is in it is not whole */
+};
+
+void op_buffer_done(struct op_buffer *b);
+
+/* "SEND" for 21, NULL for a number that is no operation. */
+const char *op_name(unsigned op);
+bool op_is_logged(enum op_code op);
+
+/* Append the msgpack of a request or reply to `out` (without the frame's length word).
+ * HF_E_MEMORY_LOW: out->failed is set. HF_E_TOO_LARGE: it would exceed LIMIT_FRAME_BYTES. */
+int op_encode_request(const struct op_request *request, struct op_buffer *out);
+int op_encode_reply(const struct op_reply *reply, struct op_buffer *out);
+
+/* Append only the field map of a request: the body of a command in the log. */
+int op_encode_fields(const struct op_request *request, struct op_buffer *out);
+
+/* Decode one whole message. On a refusal `error` says what is wrong with which element and its bounds, and
+ * request->id is set whenever it could be read, so that the refusal can be answered.
+ *   HF_E_PROTOCOL: not msgpack of this shape; the connection cannot go on.
+ *   HF_E_UNSUPPORTED: unknown operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit.
+ *   HF_E_MEMORY_LOW: the arena is full.
+ * `fields`, if not NULL, receives the raw field map: what a command in the log carries. */
+int op_decode_request(struct slice message, struct arena *arena, struct op_request *request,
+                      struct slice *fields, struct op_error *error);
+int op_decode_reply(struct slice message, enum op_code op, struct arena *arena,
+                    struct op_reply *reply);
+/* The id of a reply, for finding the request it answers before decoding it. */
+int op_decode_reply_id(struct slice message, uint64_t *id);
+
+/* Decode the field map of a command from the log. */
+int op_decode_fields(struct slice fields, enum op_code op, struct arena *arena,
+                     struct op_request *request, struct op_error *error);
+
+/* ---- message ids and receipts ---- */
+
+#define MESSAGE_ID_TEXT 33u /* 32 hex digits and the terminating zero */
+void message_id_format(struct message_id id, char text[MESSAGE_ID_TEXT]);
+/* Accepts 32 hex digits, or a decimal alias (then high is 0). */
+int message_id_parse(const char *text, struct message_id *id);
+
+/* A receipt proves which delivery is meant; it authorises nothing. Stable over extends. Big-endian:
+ * version u8 = 1, shard u16, queue u32, message u64, epoch u32, first deadline i64, check u32 = 31 bytes.
+ * Printed as 62 hex digits. */
+#define RECEIPT_BYTES 31u
+#define RECEIPT_TEXT 63u
+
+struct receipt {
+    uint16_t shard;
+    uint32_t queue;
+    uint64_t message;
+    uint32_t epoch;
+    int64_t deadline_ms;
+};
+
+/* `salt` is the queue's own random number: a receipt of another queue, or one changed by a single bit, does
+ * not pass. */
+void receipt_pack(const struct receipt *receipt, uint64_t salt, uint8_t bytes[RECEIPT_BYTES]);
+/* HF_E_RECEIPT_MALFORMED: wrong length, version or check code. */
+int receipt_unpack(struct slice bytes, uint64_t salt, struct receipt *receipt);
+void receipt_format(const uint8_t bytes[RECEIPT_BYTES], char text[RECEIPT_TEXT]);
+int receipt_parse(const char *text, uint8_t bytes[RECEIPT_BYTES]);
+
+#endif
