@@ -14,6 +14,7 @@
 #define HF_PROTO_OP_H
 
 #include "proto/arena.h"
+#include "proto/buffer.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -411,16 +412,6 @@ struct op_reply {
 };
 
 /* ---- encode and decode ---- */
-
-/* A growing output buffer. Zero-initialise; free with op_buffer_done. */
-struct op_buffer {
-    uint8_t *data;
-    size_t len;
-    size_t capacity;
-    bool failed; /* an allocation failed: what is in it is not whole */
-};
-
-void op_buffer_done(struct op_buffer *b);
 
 /* "SEND" for 21, NULL for a number that is no operation. */
 const char *op_name(unsigned op);
