@@ -25,11 +25,12 @@ uint8_t *op_buffer_reserve(struct op_buffer *b, size_t bytes)
         return b->data + b->len;
     }
     capacity = b->capacity < BUFFER_FIRST_BYTES ? BUFFER_FIRST_BYTES : b->capacity;
+    if (bytes >
+        SIZE_MAX / 4 - b->len) { /* more than any machine has; doubling must not wrap */
+        b->failed = true;
+        return NULL;
+    }
     while (capacity - b->len < bytes) {
-        if (capacity > SIZE_MAX / 2) {
-            b->failed = true;
-            return NULL;
-        }
         capacity *= 2;
     }
     data = realloc(b->data, capacity);

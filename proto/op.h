@@ -15,6 +15,7 @@
 
 #include "proto/arena.h"
 #include "proto/buffer.h"
+#include "proto/receipt.h"
 #include "proto/slice.h"
 #include "proto/status.h"
 
@@ -441,34 +442,5 @@ int op_decode_reply_id(struct slice message, uint64_t *id);
 /* Decode the field map of a command from the log. */
 int op_decode_fields(struct slice fields, enum op_code op, struct arena *arena,
                      struct op_request *request, struct op_error *error);
-
-/* ---- message ids and receipts ---- */
-
-#define MESSAGE_ID_TEXT 33u /* 32 hex digits and the terminating zero */
-void message_id_format(struct message_id id, char text[MESSAGE_ID_TEXT]);
-/* Accepts 32 hex digits, or a decimal alias (then high is 0). */
-int message_id_parse(const char *text, struct message_id *id);
-
-/* A receipt proves which delivery is meant; it authorises nothing. Stable over extends. Big-endian:
- * version u8 = 1, shard u16, queue u32, message u64, epoch u32, first deadline i64, check u32 = 31 bytes.
- * Printed as 62 hex digits. */
-#define RECEIPT_BYTES 31u
-#define RECEIPT_TEXT 63u
-
-struct receipt {
-    uint16_t shard;
-    uint32_t queue;
-    uint64_t message;
-    uint32_t epoch;
-    int64_t deadline_ms;
-};
-
-/* `salt` is the queue's own random number: a receipt of another queue, or one changed by a single bit, does
- * not pass. */
-void receipt_pack(const struct receipt *receipt, uint64_t salt, uint8_t bytes[RECEIPT_BYTES]);
-/* HF_E_RECEIPT_MALFORMED: wrong length, version or check code. */
-int receipt_unpack(struct slice bytes, uint64_t salt, struct receipt *receipt);
-void receipt_format(const uint8_t bytes[RECEIPT_BYTES], char text[RECEIPT_TEXT]);
-int receipt_parse(const char *text, uint8_t bytes[RECEIPT_BYTES]);
 
 #endif
