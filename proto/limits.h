@@ -49,6 +49,9 @@
 #define LIMIT_ENTRIES_IN_FLIGHT 4u
 #define LIMIT_PROPOSE_QUEUE_BYTES (64u << 20) /* beyond it: RateLimited */
 
+/* Between nodes. */
+#define LIMIT_PEER_FRAME_BYTES (16u << 20) /* a longer one closes the connection */
+
 /* Connections. */
 #define LIMIT_CONNECTIONS 20000u
 #define LIMIT_REQUESTS_IN_FLIGHT 1024u  /* per connection; above it the server stops reading */

@@ -1,0 +1,47 @@
+/* cluster_time.c: see cluster_time.h. */
+#include "raftlog/cluster_time.h"
+
+void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall_ms,
+                        int64_t mono_ms)
+{
+    int64_t start = applied_ms > wall_ms ? applied_ms : wall_ms;
+
+    if (start < t->floor_ms) {
+        start = t->floor_ms;
+    }
+    t->now_us = start * 1000;
+    t->mono_ms = mono_ms;
+    t->floor_ms = start;
+}
+
+int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_ms)
+{
+    int64_t passed_ms = mono_ms - t->mono_ms;
+
+    if (passed_ms > 0) {
+        int64_t slew_us = passed_ms * CLUSTER_TIME_SLEW_PER_MILLE; /* 1/1000 ms = 1 us */
+        int64_t gap_us;
+
+        t->mono_ms = mono_ms;
+        t->now_us += passed_ms * 1000;
+        gap_us = wall_ms * 1000 - t->now_us;
+        if (gap_us > slew_us) {
+            gap_us = slew_us;
+        }
+        if (gap_us < -slew_us) {
+            gap_us = -slew_us;
+        }
+        t->now_us += gap_us;
+    }
+    if (t->now_us / 1000 > t->floor_ms) {
+        t->floor_ms = t->now_us / 1000;
+    }
+    return t->floor_ms;
+}
+
+void cluster_time_seen(struct cluster_time *t, int64_t stamp_ms)
+{
+    if (stamp_ms > t->floor_ms) {
+        t->floor_ms = stamp_ms;
+    }
+}

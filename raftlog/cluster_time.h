@@ -1,0 +1,31 @@
+/* cluster_time.h: the time that entries are stamped with: it never goes back, whatever a wall clock does.
+ *
+ * At the start of a term it is max(last applied stamp, wall clock). From there it follows the monotonic
+ * clock and is slewed towards the wall clock by at most CLUSTER_TIME_SLEW_PER_MILLE, so that a wall clock
+ * that jumps neither expires leases nor fires schedules early: a jump of an hour is followed within 100
+ * hours, by a cluster time that runs 1 % fast (or slow).
+ *
+ * Pure data: both clocks are passed in. */
+#ifndef HF_RAFTLOG_CLUSTER_TIME_H
+#define HF_RAFTLOG_CLUSTER_TIME_H
+
+#include <stdint.h>
+
+#define CLUSTER_TIME_SLEW_PER_MILLE 10
+#define CLUSTER_TIME_GAP_MS 2000 /* between wall clock and cluster time: worth a warning */
+
+struct cluster_time {
+    int64_t now_us; /* microseconds, so that slewing loses nothing to rounding */
+    int64_t mono_ms;
+    int64_t floor_ms; /* the largest stamp given out or applied */
+};
+
+/* A term begins (or the node starts). */
+void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall_ms,
+                        int64_t mono_ms);
+/* What an entry would be stamped with now; remembers that it was given out. */
+int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_ms);
+/* A stamp of another leader was applied: never answer less than that. */
+void cluster_time_seen(struct cluster_time *t, int64_t stamp_ms);
+
+#endif
