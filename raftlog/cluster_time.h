@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define CLUSTER_TIME_SLEW_PER_MILLE 10
+#define CLUSTER_TIME_PHASE_US 3000 /* a gap no larger than this is followed at once */
 #define CLUSTER_TIME_GAP_MS 2000 /* between wall clock and cluster time: worth a warning */
 
 struct cluster_time {
