@@ -19,10 +19,17 @@
 #define LIMIT_GROUP 128u
 #define LIMIT_DEDUP_ID 128u
 #define LIMIT_ATTRIBUTES 64u
+#define LIMIT_ATTRIBUTE_NAME 128u
+#define LIMIT_FILTER 1024u
+#define LIMIT_CURSOR 256u
+#define LIMIT_RETRY_SETTINGS 16u        /* pairs of a message's own retry policy */
+#define LIMIT_RETRY_STEPS 16u           /* delays in a retry policy's list */
+#define LIMIT_RECEIPT 96u               /* what a request may carry as a receipt; ours have 31 bytes */
 #define LIMIT_REASON 256u               /* a failure reason; longer ones are cut */
 #define LIMIT_ACTOR 64u                 /* consumer or producer name */
 #define LIMIT_RECEIVE_QUEUES 8u
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
+#define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
 
 /* Times. */
@@ -30,6 +37,7 @@
 #define LIMIT_LEASE_MIN_MS 1000         /* of a queue; a call may ask for less: 0 gives back at once */
 #define LIMIT_LEASE_MAX_MS 43200000     /* 12 h */
 #define LIMIT_DELAY_HARD_MS 315360000000ll /* 10 years */
+#define LIMIT_TIME_MAX_MS 253402300799999ll /* the last millisecond of the year 9999 */
 #define LIMIT_RETENTION_MIN_MS 60000
 #define LIMIT_RETENTION_MAX_MS 31536000000ll
 #define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */

@@ -2,7 +2,7 @@
  *
  * A request on the wire is a msgpack array  [request id, op number, {field: value, ...}]
  * A reply is                                [request id, status, [term, index, cluster ms], {field: value, ...}]
- * Fields are small integers (enum op_field); a field that a reader does not know is skipped, so that both
+ * Fields are small integers (field.h); a field that a reader does not know is skipped, so that both
  * sides may grow. docs/protocol.md describes every byte.
  *
  * The log stores client commands in the same encoding: a command body is the field map of its request. One
@@ -106,7 +106,7 @@ struct op_queue_show {
 struct op_queue_list {
     struct slice prefix;
     struct slice after; /* cursor: names greater than this */
-    uint32_t limit;     /* 1..LIMIT_LIST */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
 struct op_queue_delete {
@@ -130,7 +130,8 @@ struct op_send_entry {
     struct slice keys;       /* raw msgpack array of <= LIMIT_KEYS texts; absent = none */
     struct slice group;
     struct slice dedup_id;
-    struct slice retry;      /* raw msgpack map: the message's own retry policy; absent = the queue's */
+    struct slice retry; /* raw msgpack map: the message's own retry policy, <= LIMIT_RETRY_SETTINGS pairs
+                         * text -> bool | integer | text | array of ms; absent = the queue's */
     uint32_t priority;       /* 1..16, 0 = absent (8) */
     struct optional_ms delay;
     struct optional_ms deliver_at; /* not together with delay */
@@ -166,7 +167,7 @@ enum settle_kind {
 };
 
 struct op_settle_entry {
-    struct slice receipt;     /* RECEIPT_BYTES */
+    struct slice receipt;     /* as received; any length up to LIMIT_RECEIPT reaches receipt_unpack */
     struct optional_ms delay; /* EXTEND: the new lease, counted from now (required). RELEASE, FAIL: delay */
     struct slice reason;      /* FAIL, REJECT, PARK; cut at LIMIT_REASON */
 };
@@ -184,20 +185,20 @@ struct op_kick {
     struct slice queue;
     bool has_id;
     struct message_id id;
-    uint32_t count; /* 1..LIMIT_FIRE when has_id is false */
+    uint32_t count; /* 1..LIMIT_FIRE, default 1; 0 = absent, as it must be beside an id */
 };
 
 struct op_peek {
     struct slice queue;
-    enum message_state state; /* READY, LEASED, SCHEDULED, PARKED */
+    enum message_state state; /* READY (default), LEASED, SCHEDULED, PARKED */
     struct slice cursor;      /* opaque, from the last answer; absent = from the start */
-    uint32_t limit;           /* 1..LIMIT_LIST */
+    uint32_t limit;           /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
 struct op_stats {
     struct slice queue; /* absent: all queues, in pages of `limit` by name after `after` */
     struct slice after;
-    uint32_t limit;
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
 struct op_member_add {
@@ -418,28 +419,48 @@ struct op_reply {
 const char *op_name(unsigned op);
 bool op_is_logged(enum op_code op);
 
-/* Append the msgpack of a request or reply to `out` (without the frame's length word).
- * HF_E_MEMORY_LOW: out->failed is set. HF_E_TOO_LARGE: it would exceed LIMIT_FRAME_BYTES. */
+/* 1 to LIMIT_QUEUE_NAME letters, digits and the signs . _ - / : @ + = */
+bool op_queue_name_valid(struct slice name);
+
+/* Append the msgpack of a request or reply to `out` (without the frame's length word). A member that equals
+ * what its absence means (NULL slice, unset time, 0, or the default in the comment) is not written; nothing
+ * else is checked, so that a client learns the server's own words. A reason is cut to LIMIT_REASON.
+ * HF_E_MEMORY_LOW: out->failed is set. HF_E_TOO_LARGE: it would exceed LIMIT_FRAME_BYTES. In both cases
+ * out->len is what it was. */
 int op_encode_request(const struct op_request *request, struct op_buffer *out);
+/* error.status decides: HF_OK writes the member of the union that belongs to reply->op, everything else the
+ * error; then reply->op may be 0 (the request could not be read). */
 int op_encode_reply(const struct op_reply *reply, struct op_buffer *out);
 
 /* Append only the field map of a request: the body of a command in the log. */
 int op_encode_fields(const struct op_request *request, struct op_buffer *out);
 
-/* Decode one whole message. On a refusal `error` says what is wrong with which element and its bounds, and
- * request->id is set whenever it could be read, so that the refusal can be answered.
+/* Decode one whole message. On a refusal `error` (required) has the status returned, and says what is wrong
+ * with which element and its bounds; request->id is set whenever it could be read (else 0), so that the refusal
+ * can be answered; the rest of *request is then undefined. Texts of `error` live in the arena or for ever.
  *   HF_E_PROTOCOL: not msgpack of this shape; the connection cannot go on.
- *   HF_E_UNSUPPORTED: unknown operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit.
- *   HF_E_MEMORY_LOW: the arena is full.
- * `fields`, if not NULL, receives the raw field map: what a command in the log carries. */
+ *   HF_E_UNSUPPORTED: unknown operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit, a field
+ *   has another type, or is missing. HF_E_MEMORY_LOW: the arena is full.
+ *   After these the connection goes on: the frame was whole.
+ * Absent fields have their defaults: receive max 1, limit LIMIT_LIST_DEFAULT, peek state READY, kick count 1
+ * unless it has an id. A field whose value is nil is absent. In a send of several entries one bad entry refuses
+ * the request: what depends on the queue (its max_message_bytes, its max_delay) is not known here and is
+ * answered per entry by the state machine.
+ * `fields`, if not NULL, receives the raw field map: what a command in the log carries. Fields that only the
+ * leader may write (undelivered) are refused here, so the map is safe to log as it is. */
 int op_decode_request(struct slice message, struct arena *arena, struct op_request *request,
                       struct slice *fields, struct op_error *error);
+
+/* HF_E_PROTOCOL: the server does not speak this protocol, or breaks its bounds. HF_E_MEMORY_LOW: the arena is
+ * full. Otherwise HF_OK, and reply->error.status is how the request ended; HF_E_INTERNAL stands for a status
+ * that this version does not know (its message is kept). */
 int op_decode_reply(struct slice message, enum op_code op, struct arena *arena,
                     struct op_reply *reply);
 /* The id of a reply, for finding the request it answers before decoding it. */
 int op_decode_reply_id(struct slice message, uint64_t *id);
 
-/* Decode the field map of a command from the log. */
+/* Decode the field map of a command from the log; the same checks and refusals as op_decode_request, except
+ * that leader's fields are allowed. */
 int op_decode_fields(struct slice fields, enum op_code op, struct arena *arena,
                      struct op_request *request, struct op_error *error);
 

@@ -1,0 +1,450 @@
+/* field.c: the records: which fields each message has, with their bounds. */
+#include "proto/field.h"
+#include "proto/limits.h"
+#include "proto/pack.h"
+
+#define NUMBER(k, f, s, m, lo, hi, fl)                                                 \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = k, .flags = fl, .offset = offsetof(struct s, m),  \
+        .low = lo, .high = hi                                                          \
+    }
+#define U32(f, s, m, lo, hi, fl)   NUMBER(KIND_U32, f, s, m, lo, hi, fl)
+#define U64(f, s, m, lo, hi, fl)   NUMBER(KIND_U64, f, s, m, lo, hi, fl)
+#define I64(f, s, m, lo, hi, fl)   NUMBER(KIND_I64, f, s, m, lo, hi, fl)
+#define ANY(f, s, m)               NUMBER(KIND_U64, f, s, m, 0, 0, FIELD_ANY)
+#define ANY32(f, s, m)             NUMBER(KIND_U32, f, s, m, 0, UINT32_MAX, 0)
+#define TIME(f, s, m)              NUMBER(KIND_I64, f, s, m, INT64_MIN, INT64_MAX, 0)
+#define MS(f, s, m, lo, hi)        NUMBER(KIND_OPTIONAL_MS, f, s, m, lo, hi, 0)
+#define BOOL(f, s, m, fl)          NUMBER(KIND_BOOL, f, s, m, 0, 1, fl)
+#define TEXT(f, s, m, lo, hi, fl)  NUMBER(KIND_TEXT, f, s, m, lo, hi, fl)
+#define ANY_TEXT(f, s, m)          TEXT(f, s, m, 0, LIMIT_FRAME_BYTES, 0)
+#define BYTES(f, s, m, lo, hi, fl) NUMBER(KIND_BYTES, f, s, m, lo, hi, fl)
+#define ID(f, s, m)                NUMBER(KIND_ID, f, s, m, 0, 0, 0)
+#define DEFAULTED(f, s, m, lo, hi, otherwise)                                          \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = KIND_U32, .offset = offsetof(struct s, m),        \
+        .low = lo, .high = hi, .absent = otherwise                                     \
+    }
+#define MORE(k, f, s, m, more)                                                         \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = k, .offset = offsetof(struct s, m),               \
+        .offset_more = offsetof(struct s, more), .low = INT64_MIN, .high = INT64_MAX   \
+    }
+#define MAP(f, s, m, pairs, allowed, fl)                                               \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = KIND_MAP, .flags = fl,                            \
+        .offset = offsetof(struct s, m), .high = pairs, .types = allowed               \
+    }
+#define TEXTS_RAW(f, s, m, items, bytes_max)                                           \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = KIND_TEXTS_RAW, .offset = offsetof(struct s, m),  \
+        .high = items, .item_bytes_max = bytes_max                                     \
+    }
+#define LIST(k, f, s, m, n, lo, hi, fl, rec)                                           \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = k, .flags = fl, .offset = offsetof(struct s, m),  \
+        .offset_more = offsetof(struct s, n), .low = lo, .high = hi, .record = rec     \
+    }
+#define QUEUE(s, m, fl) TEXT(QUEUE, s, m, 1, LIMIT_QUEUE_NAME, FIELD_QUEUE_NAME | (fl))
+
+#define RECORD(s, list)                                                                \
+    {                                                                                  \
+        .name = #s, .fields = list, .count = sizeof list / sizeof list[0],             \
+        .bytes = sizeof(struct s)                                                      \
+    }
+
+/* Values of message attributes, of queue attributes, and of a retry policy. */
+#define SCALARS                                                                        \
+    (1u << PACK_NIL | 1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_DOUBLE |           \
+     1u << PACK_TEXT | 1u << PACK_BYTES)
+#define SETTINGS (1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_TEXT)
+#define POLICY   (SETTINGS | 1u << PACK_ARRAY)
+
+/* ---- requests ---- */
+
+static const struct field hello[] = {
+    U32(VERSION_LOW, op_hello, version_low, 1, UINT32_MAX, FIELD_REQUIRED),
+    U32(VERSION_HIGH, op_hello, version_high, 1, UINT32_MAX, FIELD_REQUIRED),
+    TEXT(ACTOR, op_hello, actor, 0, LIMIT_ACTOR, 0),
+    BOOL(RELEASE_ON_CLOSE, op_hello, release_on_close, 0),
+};
+
+static const struct field node_status[] = {
+    BOOL(WANT_DIGEST, op_node_status, digest, 0),
+};
+
+static const struct field queue_create[] = {
+    QUEUE(op_queue_create, queue, FIELD_REQUIRED),
+    MAP(ATTRIBUTES, op_queue_create, attributes, LIMIT_ATTRIBUTES, SETTINGS, 0),
+};
+
+static const struct field queue_set[] = {
+    QUEUE(op_queue_set, queue, FIELD_REQUIRED),
+    MAP(ATTRIBUTES, op_queue_set, attributes, LIMIT_ATTRIBUTES, SETTINGS,
+        FIELD_REQUIRED),
+};
+
+static const struct field queue_show[] = {
+    QUEUE(op_queue_show, queue, FIELD_REQUIRED),
+};
+
+static const struct field queue_list[] = {
+    TEXT(PREFIX, op_queue_list, prefix, 0, LIMIT_QUEUE_NAME, 0),
+    TEXT(AFTER, op_queue_list, after, 0, LIMIT_QUEUE_NAME, 0),
+    DEFAULTED(LIMIT, op_queue_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field queue_delete[] = {
+    QUEUE(op_queue_delete, queue, FIELD_REQUIRED),
+    BOOL(FORCE, op_queue_delete, force, 0),
+};
+
+static const struct field queue_purge[] = {
+    QUEUE(op_queue_purge, queue, FIELD_REQUIRED),
+};
+
+static const struct field session_open[] = {
+    BYTES(SESSION, op_session_open, session, 16, 16, FIELD_REQUIRED),
+};
+
+static const struct field send_entry[] = {
+    BYTES(BODY, op_send_entry, body, 0, LIMIT_MESSAGE_BYTES,
+          FIELD_REQUIRED | FIELD_TOO_LARGE),
+    MAP(ATTRIBUTES, op_send_entry, attributes, LIMIT_ATTRIBUTES, SCALARS, 0),
+    TEXT(TAG, op_send_entry, tag, 0, LIMIT_TAG, 0),
+    TEXTS_RAW(KEYS, op_send_entry, keys, LIMIT_KEYS, LIMIT_KEY),
+    TEXT(GROUP, op_send_entry, group, 1, LIMIT_GROUP, 0),
+    TEXT(DEDUP_ID, op_send_entry, dedup_id, 1, LIMIT_DEDUP_ID, 0),
+    MAP(RETRY_POLICY, op_send_entry, retry, LIMIT_RETRY_SETTINGS, POLICY, 0),
+    U32(PRIORITY, op_send_entry, priority, 1, LIMIT_PRIORITY, 0),
+    MS(DELAY, op_send_entry, delay, 0, LIMIT_DELAY_HARD_MS),
+    MS(DELIVER_AT, op_send_entry, deliver_at, 0, LIMIT_TIME_MAX_MS),
+    MS(TTL, op_send_entry, ttl, 1, LIMIT_DELAY_HARD_MS),
+};
+
+static const struct record send_entry_record = RECORD(op_send_entry, send_entry);
+
+static const struct field send[] = {
+    QUEUE(op_send, queue, FIELD_REQUIRED),
+    LIST(KIND_RECORDS, ENTRIES, op_send, entries, count, 1, LIMIT_BATCH,
+         FIELD_REQUIRED | FIELD_ALWAYS, &send_entry_record),
+    BYTES(SESSION, op_send, session, 16, 16, 0),
+    U32(EPOCH, op_send, epoch, 1, UINT32_MAX, 0),
+    U64(SEQUENCE, op_send, sequence, 1, INT64_MAX, 0),
+};
+
+static const struct field receive[] = {
+    LIST(KIND_TEXTS, QUEUES, op_receive, queues, queue_count, 1, LIMIT_RECEIVE_QUEUES,
+         FIELD_REQUIRED | FIELD_ALWAYS | FIELD_QUEUE_NAME, NULL),
+    DEFAULTED(MAX, op_receive, max, 1, LIMIT_BATCH, 1),
+    I64(WAIT, op_receive, wait_ms, 0, LIMIT_WAIT_MS, 0),
+    MS(LEASE, op_receive, lease, 0, LIMIT_LEASE_MAX_MS),
+    BYTES(ATTEMPT, op_receive, attempt, 16, 16, 0),
+    TEXT(FILTER, op_receive, filter, 0, LIMIT_FILTER, 0),
+};
+
+static const struct field settle_entry[] = {
+    BYTES(RECEIPT, op_settle_entry, receipt, 0, LIMIT_RECEIPT, FIELD_REQUIRED),
+    MS(DELAY, op_settle_entry, delay, 0, LIMIT_DELAY_HARD_MS),
+    TEXT(REASON, op_settle_entry, reason, 0, LIMIT_REASON, FIELD_CUT),
+};
+
+static const struct record settle_entry_record = RECORD(op_settle_entry, settle_entry);
+
+static const struct field settle[] = {
+    QUEUE(op_settle, queue, FIELD_REQUIRED),
+    LIST(KIND_RECORDS, ENTRIES, op_settle, entries, count, 1, LIMIT_BATCH,
+         FIELD_REQUIRED | FIELD_ALWAYS, &settle_entry_record),
+    U32(KIND, op_settle, kind, SETTLE_ACK, SETTLE_PARK, FIELD_REQUIRED),
+    BOOL(UNDELIVERED, op_settle, undelivered, FIELD_LOG_ONLY),
+};
+
+static const struct field kick[] = {
+    QUEUE(op_kick, queue, FIELD_REQUIRED),
+    MORE(KIND_OPTIONAL_ID, ID, op_kick, id, has_id),
+    U32(COUNT, op_kick, count, 1, LIMIT_FIRE, 0),
+};
+
+static const struct field peek[] = {
+    QUEUE(op_peek, queue, FIELD_REQUIRED),
+    DEFAULTED(STATE, op_peek, state, MESSAGE_READY, MESSAGE_PARKED, MESSAGE_READY),
+    BYTES(CURSOR, op_peek, cursor, 0, LIMIT_CURSOR, 0),
+    DEFAULTED(LIMIT, op_peek, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field stats[] = {
+    QUEUE(op_stats, queue, 0),
+    TEXT(AFTER, op_stats, after, 0, LIMIT_QUEUE_NAME, 0),
+    DEFAULTED(LIMIT, op_stats, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field member_add[] = {
+    U64(NODE, op_member_add, node, 1, INT64_MAX, FIELD_REQUIRED),
+};
+
+static const struct field member_remove[] = {
+    U64(NODE, op_member_remove, node, 1, INT64_MAX, FIELD_REQUIRED),
+};
+
+static const struct field member_promote[] = {
+    U64(NODE, op_member_promote, node, 1, INT64_MAX, FIELD_REQUIRED),
+};
+
+static const struct field transfer[] = {
+    U64(NODE, op_transfer, node, 0, INT64_MAX, 0),
+};
+
+static const struct field noop[] = {
+    BYTES(BODY, op_noop, body, 0, LIMIT_MESSAGE_BYTES, FIELD_TOO_LARGE),
+};
+
+/* ---- replies ---- */
+
+/* The members of a struct op_error, by themselves or inside another struct. */
+#define ERROR_FIELDS(s, at)                                                            \
+    ANY_TEXT(MESSAGE, s, at message), ANY_TEXT(ELEMENT, s, at element),                \
+        MORE(KIND_BOUND, LOW, s, at low, at has_bounds),                               \
+        MORE(KIND_BOUND, HIGH, s, at high, at has_bounds),                             \
+        TIME(RETRY_AFTER, s, at retry_after_ms), ANY_TEXT(LEADER, s, at leader),       \
+        ANY(LEADER_ID, s, at leader_id), ANY32(MESSAGE_STATE, s, at state),            \
+        ANY32(GONE, s, at gone)
+
+static const struct field error[] = {ERROR_FIELDS(op_error, )};
+
+static const struct record error_record = RECORD(op_error, error);
+
+static const struct field hello_reply[] = {
+    ANY32(VERSION, op_hello_reply, version),
+    ANY_TEXT(SERVER, op_hello_reply, server),
+    ANY(NODE, op_hello_reply, node),
+    ANY_TEXT(LEADER, op_hello_reply, leader),
+    ANY(LEADER_ID, op_hello_reply, leader_id),
+    ANY(TERM, op_hello_reply, term),
+    ANY32(FRAME_BYTES_MAX, op_hello_reply, frame_bytes_max),
+};
+
+static const struct field member[] = {
+    ANY(NODE, op_member, node),
+    ANY32(ROLE, op_member, role),
+    ANY_TEXT(PEER_ADDRESS, op_member, peer_address),
+    ANY_TEXT(CLIENT_ADDRESS, op_member, client_address),
+    ANY(MATCH, op_member, match),
+    BOOL(REACHABLE, op_member, reachable, 0),
+};
+
+static const struct record member_record = RECORD(op_member, member);
+
+static const struct field node_status_reply[] = {
+    ANY(NODE, op_node_status_reply, node),
+    ANY_TEXT(LEADER, op_node_status_reply, leader),
+    ANY(LEADER_ID, op_node_status_reply, leader_id),
+    ANY(TERM, op_node_status_reply, term),
+    ANY_TEXT(CLUSTER, op_node_status_reply, cluster),
+    ANY_TEXT(PROGRAM, op_node_status_reply, version),
+    ANY_TEXT(NODE_STATE, op_node_status_reply, state),
+    ANY(APPLIED, op_node_status_reply, applied),
+    ANY(COMMIT, op_node_status_reply, commit),
+    ANY(LAST_INDEX, op_node_status_reply, last_index),
+    ANY(FIRST_INDEX, op_node_status_reply, first_index),
+    ANY(DIGEST_INDEX, op_node_status_reply, digest_index),
+    ANY(DIGEST, op_node_status_reply, digest),
+    TIME(CLUSTER_MS, op_node_status_reply, cluster_ms),
+    LIST(KIND_RECORDS, MEMBERS, op_node_status_reply, members, member_count, 0,
+         LIMIT_LIST, 0, &member_record),
+};
+
+static const struct field queue_create_reply[] = {
+    BOOL(EXISTED, op_queue_create_reply, existed, 0),
+};
+
+static const struct field queue_info[] = {
+    MAP(ATTRIBUTES, op_queue_info, attributes, LIMIT_ATTRIBUTES, SETTINGS, 0),
+    ANY_TEXT(NAME, op_queue_info, name),
+    ANY(READY, op_queue_info, ready),
+    ANY(LEASED, op_queue_info, leased),
+    ANY(SCHEDULED, op_queue_info, scheduled),
+    ANY(PARKED, op_queue_info, parked),
+    ANY(ACKED, op_queue_info, acked),
+    ANY(BYTES, op_queue_info, bytes),
+    TIME(OLDEST_READY, op_queue_info, oldest_ready_ms),
+    ANY(OVERDUE, op_queue_info, overdue),
+    ANY(SENT, op_queue_info, sent),
+    ANY(RECEIVED, op_queue_info, received),
+    ANY(ACKED_TOTAL, op_queue_info, acked_total),
+    ANY(FAILED, op_queue_info, failed),
+    ANY(DEAD_LETTERED, op_queue_info, dead_lettered),
+};
+
+static const struct record queue_info_record = RECORD(op_queue_info, queue_info);
+
+static const struct field queue_list_reply[] = {
+    LIST(KIND_RECORDS, QUEUE_INFOS, op_queue_list_reply, queues, count, 0, LIMIT_LIST,
+         0, &queue_info_record),
+    BOOL(MORE, op_queue_list_reply, more, 0),
+};
+
+static const struct field session_open_reply[] = {
+    ANY32(EPOCH, op_session_open_reply, epoch),
+    ANY(NEXT_SEQUENCE, op_session_open_reply, next_sequence),
+};
+
+static const struct field send_result[] = {
+    ID(ID, op_send_result, id),
+    ANY32(STATE, op_send_result, state),
+    TIME(DUE, op_send_result, due_ms),
+    BOOL(DUPLICATE, op_send_result, duplicate, 0),
+    NUMBER(KIND_STATUS, STATUS, op_send_result, error.status, 0, UINT32_MAX, 0),
+    ERROR_FIELDS(op_send_result, error.),
+};
+
+static const struct record send_result_record = RECORD(op_send_result, send_result);
+
+static const struct field send_reply[] = {
+    LIST(KIND_RECORDS, RESULTS, op_send_reply, results, count, 0, LIMIT_BATCH, 0,
+         &send_result_record),
+};
+
+static const struct field message[] = {
+    ANY_TEXT(QUEUE, op_message, queue),
+    BYTES(BODY, op_message, body, 0, LIMIT_FRAME_BYTES, 0),
+    MAP(ATTRIBUTES, op_message, attributes, LIMIT_ATTRIBUTES, SCALARS, 0),
+    ANY_TEXT(TAG, op_message, tag),
+    TEXTS_RAW(KEYS, op_message, keys, LIMIT_KEYS, LIMIT_KEY),
+    ANY_TEXT(GROUP, op_message, group),
+    ANY32(PRIORITY, op_message, priority),
+    BYTES(RECEIPT, op_message, receipt, 0, LIMIT_RECEIPT, 0),
+    ID(ID, op_message, id),
+    ANY32(STATE, op_message, state),
+    ANY32(DELIVERIES, op_message, deliveries),
+    ANY32(FAILURES, op_message, failures),
+    BOOL(RETRY, op_message, retry, 0),
+    TIME(SENT_AT, op_message, sent_at),
+    TIME(FIRST_RECEIVED_AT, op_message, first_received_at),
+    TIME(NEXT_VISIBLE_AT, op_message, next_visible_at),
+    TIME(LEASED_SINCE, op_message, leased_since),
+    ANY_TEXT(CONSUMER, op_message, consumer),
+    ANY_TEXT(LAST_ERROR, op_message, last_error),
+};
+
+static const struct record message_record = RECORD(op_message, message);
+
+static const struct field receive_reply[] = {
+    LIST(KIND_RECORDS, MESSAGES, op_receive_reply, messages, count, 0, LIMIT_LIST, 0,
+         &message_record),
+    BYTES(CURSOR, op_receive_reply, cursor, 0, LIMIT_CURSOR, 0),
+};
+
+static const struct field settle_result[] = {
+    ANY32(STATE, op_settle_result, state),
+    TIME(NEXT_VISIBLE_AT, op_settle_result, next_visible_at),
+    BOOL(LATE, op_settle_result, late, 0),
+    BOOL(ALREADY, op_settle_result, already, 0),
+    BOOL(CAPPED, op_settle_result, capped, 0),
+    NUMBER(KIND_STATUS, STATUS, op_settle_result, error.status, 0, UINT32_MAX, 0),
+    ERROR_FIELDS(op_settle_result, error.),
+};
+
+static const struct record settle_result_record =
+    RECORD(op_settle_result, settle_result);
+
+static const struct field settle_reply[] = {
+    LIST(KIND_RECORDS, RESULTS, op_settle_reply, results, count, 0, LIMIT_BATCH, 0,
+         &settle_result_record),
+};
+
+static const struct field count_reply[] = {
+    ANY(COUNT, op_count_reply, count),
+};
+
+/* ---- which record belongs to which operation ---- */
+
+#define OPS 64u
+
+static const struct record requests[OPS] = {
+    [OP_HELLO] = RECORD(op_hello, hello),
+    [OP_PING] = {.name = "ping"},
+    [OP_NODE_STATUS] = RECORD(op_node_status, node_status),
+    [OP_QUEUE_CREATE] = RECORD(op_queue_create, queue_create),
+    [OP_QUEUE_SET] = RECORD(op_queue_set, queue_set),
+    [OP_QUEUE_SHOW] = RECORD(op_queue_show, queue_show),
+    [OP_QUEUE_LIST] = RECORD(op_queue_list, queue_list),
+    [OP_QUEUE_DELETE] = RECORD(op_queue_delete, queue_delete),
+    [OP_QUEUE_PURGE] = RECORD(op_queue_purge, queue_purge),
+    [OP_SESSION_OPEN] = RECORD(op_session_open, session_open),
+    [OP_SEND] = RECORD(op_send, send),
+    [OP_RECEIVE] = RECORD(op_receive, receive),
+    [OP_SETTLE] = RECORD(op_settle, settle),
+    [OP_KICK] = RECORD(op_kick, kick),
+    [OP_PEEK] = RECORD(op_peek, peek),
+    [OP_STATS] = RECORD(op_stats, stats),
+    [OP_MEMBER_ADD] = RECORD(op_member_add, member_add),
+    [OP_MEMBER_REMOVE] = RECORD(op_member_remove, member_remove),
+    [OP_MEMBER_PROMOTE] = RECORD(op_member_promote, member_promote),
+    [OP_TRANSFER] = RECORD(op_transfer, transfer),
+    [OP_NOOP] = RECORD(op_noop, noop),
+};
+
+static const struct record replies[OPS] = {
+    [OP_HELLO] = RECORD(op_hello_reply, hello_reply),
+    [OP_PING] = {.name = "nothing"},
+    [OP_NODE_STATUS] = RECORD(op_node_status_reply, node_status_reply),
+    [OP_QUEUE_CREATE] = RECORD(op_queue_create_reply, queue_create_reply),
+    [OP_QUEUE_SET] = {.name = "nothing"},
+    [OP_QUEUE_SHOW] = RECORD(op_queue_list_reply, queue_list_reply),
+    [OP_QUEUE_LIST] = RECORD(op_queue_list_reply, queue_list_reply),
+    [OP_QUEUE_DELETE] = RECORD(op_count_reply, count_reply),
+    [OP_QUEUE_PURGE] = RECORD(op_count_reply, count_reply),
+    [OP_SESSION_OPEN] = RECORD(op_session_open_reply, session_open_reply),
+    [OP_SEND] = RECORD(op_send_reply, send_reply),
+    [OP_RECEIVE] = RECORD(op_receive_reply, receive_reply),
+    [OP_SETTLE] = RECORD(op_settle_reply, settle_reply),
+    [OP_KICK] = RECORD(op_count_reply, count_reply),
+    [OP_PEEK] = RECORD(op_receive_reply, receive_reply),
+    [OP_STATS] = RECORD(op_queue_list_reply, queue_list_reply),
+    [OP_MEMBER_ADD] = {.name = "nothing"},
+    [OP_MEMBER_REMOVE] = {.name = "nothing"},
+    [OP_MEMBER_PROMOTE] = {.name = "nothing"},
+    [OP_TRANSFER] = {.name = "nothing"},
+    [OP_NOOP] = {.name = "nothing"},
+};
+
+const struct record *record_of_request(unsigned op)
+{
+    return op < OPS && requests[op].name != NULL ? &requests[op] : NULL;
+}
+
+const struct record *record_of_reply(unsigned op)
+{
+    return op < OPS && replies[op].name != NULL ? &replies[op] : NULL;
+}
+
+const struct record *record_of_error(void)
+{
+    return &error_record;
+}
+
+const char *field_name(unsigned number)
+{
+    switch (number) {
+#define X(name, value, printed, type)                                                  \
+    case value:                                                                        \
+        return printed;
+        FIELD_MAP(X)
+#undef X
+    default:
+        return NULL;
+    }
+}
+
+const char *field_type(unsigned number)
+{
+    switch (number) {
+#define X(name, value, printed, type)                                                  \
+    case value:                                                                        \
+        return type;
+        FIELD_MAP(X)
+#undef X
+    default:
+        return NULL;
+    }
+}

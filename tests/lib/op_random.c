@@ -1,0 +1,483 @@
+/* op_random.c: random valid requests and replies, made by the field table. */
+#include "tests/lib/op_random.h"
+#include "proto/check.h"
+#include "proto/limits.h"
+#include "proto/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LIST_MAX 4u   /* elements of a random list */
+#define TEXT_MAX 300u /* bytes of a random text whose bound is larger */
+
+const unsigned op_all[] = {
+#define X(name, number, logged) number,
+    OP_MAP(X)
+#undef X
+};
+const uint32_t op_all_count = sizeof op_all / sizeof op_all[0];
+
+void random_seed(struct random *r, const char *test, uint64_t fallback)
+{
+    const char *given = getenv("HOLDFAST_SEED");
+
+    r->state = given != NULL ? strtoull(given, NULL, 0) : fallback;
+    if (r->state == 0) {
+        r->state = 1;
+    }
+    printf("%s: replay with HOLDFAST_SEED=%llu\n", test, (unsigned long long)r->state);
+}
+
+uint64_t random_next(struct random *r)
+{
+    r->state ^= r->state << 13;
+    r->state ^= r->state >> 7;
+    r->state ^= r->state << 17;
+    return r->state;
+}
+
+uint64_t random_below(struct random *r, uint64_t bound)
+{
+    return (random_next(r) >> 11) % bound;
+}
+
+static int64_t random_between(struct random *r, int64_t low, int64_t high)
+{
+    uint64_t span = (uint64_t)high - (uint64_t)low;
+
+    switch (random_below(r, 4)) {
+    case 0:
+        return low;
+    case 1:
+        return high;
+    default:
+        if (span == UINT64_MAX) {
+            return (int64_t)random_next(r);
+        }
+        return (int64_t)((uint64_t)low + random_next(r) % (span + 1));
+    }
+}
+
+static struct slice random_bytes(struct random *r, struct arena *arena, int64_t low,
+                                 int64_t high)
+{
+    size_t len = (size_t)random_between(r, low, high < TEXT_MAX ? high : TEXT_MAX);
+    uint8_t *bytes = arena_get(arena, len);
+
+    CHECK(bytes != NULL);
+    for (size_t i = 0; i < len; i++) {
+        bytes[i] = (uint8_t)random_next(r);
+    }
+    return slice_of(bytes, len);
+}
+
+static struct slice random_name(struct random *r, struct arena *arena)
+{
+    static const char letters[] = "abcXYZ0189._-/:@+=";
+    struct slice name = random_bytes(r, arena, 1, LIMIT_QUEUE_NAME);
+    uint8_t *bytes = (uint8_t *)name.data;
+
+    for (uint32_t i = 0; i < name.len; i++) {
+        bytes[i] = (uint8_t)letters[bytes[i] % (sizeof letters - 1)];
+    }
+    return name;
+}
+
+static struct slice arena_buffer(struct arena *arena, struct op_buffer *b)
+{
+    const void *copy = arena_copy(arena, b->data, b->len);
+    struct slice s = slice_of(copy, b->len);
+
+    CHECK(copy != NULL);
+    op_buffer_done(b);
+    return s;
+}
+
+static void random_scalar(struct random *r, struct arena *arena, uint32_t types,
+                          struct op_buffer *b)
+{
+    for (;;) {
+        unsigned type = (unsigned)random_below(r, PACK_EXTENSION);
+
+        if ((types >> type & 1u) == 0) {
+            continue;
+        }
+        switch ((enum pack_type)type) {
+        case PACK_NIL:
+            pack_nil(b);
+            return;
+        case PACK_BOOL:
+            pack_bool(b, random_below(r, 2) == 0);
+            return;
+        case PACK_INT:
+            pack_int(b, (int64_t)random_next(r));
+            return;
+        case PACK_DOUBLE:
+            pack_double(b, (double)random_next(r));
+            return;
+        case PACK_TEXT:
+            pack_text(b, random_bytes(r, arena, 0, 40));
+            return;
+        case PACK_BYTES:
+            pack_bytes(b, random_bytes(r, arena, 0, 40));
+            return;
+        default:
+            pack_array(b, 2);
+            pack_uint(b, 0);
+            pack_uint(b, LIMIT_DELAY_HARD_MS);
+            return;
+        }
+    }
+}
+
+static struct slice random_map(struct random *r, struct arena *arena,
+                               const struct field *f)
+{
+    uint32_t count = (uint32_t)random_below(r, LIST_MAX);
+    struct op_buffer b = {0};
+
+    pack_map(&b, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char name[LIMIT_ATTRIBUTE_NAME + 1];
+        uint32_t len = (uint32_t)random_between(r, 1, LIMIT_ATTRIBUTE_NAME);
+
+        memset(name, 'n', sizeof name);
+        name[0] = (char)('a' + i); /* no two are alike */
+        pack_text(&b, slice_of(name, len));
+        random_scalar(r, arena, f->types, &b);
+    }
+    return arena_buffer(arena, &b);
+}
+
+static struct slice random_texts_raw(struct random *r, struct arena *arena,
+                                     const struct field *f)
+{
+    uint32_t count = (uint32_t)random_below(r, (uint64_t)f->high + 1);
+    struct op_buffer b = {0};
+
+    pack_array(&b, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_text(&b, random_bytes(r, arena, 1, f->item_bytes_max));
+    }
+    return arena_buffer(arena, &b);
+}
+
+static uint32_t random_count(struct random *r, enum op_fill fill, const struct field *f)
+{
+    int64_t low = f->low > 0 || fill != OP_FILL_ALL ? f->low : 1;
+
+    return (uint32_t)random_between(r, low, f->high < LIST_MAX ? f->high : LIST_MAX);
+}
+
+static void fill_record(struct random *r, const struct record *record,
+                        enum op_fill fill, struct arena *arena, uint8_t *base);
+
+static void fill_texts(struct random *r, const struct field *f, enum op_fill fill,
+                       struct arena *arena, uint8_t *base)
+{
+    uint32_t count = random_count(r, fill, f);
+    struct slice *texts = arena_get(arena, count * sizeof *texts);
+
+    CHECK(texts != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice name = random_name(r, arena);
+
+        /* No two queues of a receive may be alike. */
+        ((uint8_t *)name.data)[0] = (uint8_t)('A' + i);
+        texts[i] = name;
+    }
+    *(struct slice **)(void *)(base + f->offset) = texts;
+    *(uint32_t *)(void *)(base + f->offset_more) = count;
+}
+
+static void fill_records(struct random *r, const struct field *f, enum op_fill fill,
+                         struct arena *arena, uint8_t *base)
+{
+    uint32_t count = random_count(r, fill, f);
+    uint8_t *items = arena_get(arena, (size_t)count * f->record->bytes);
+
+    CHECK(items != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        fill_record(r, f->record, fill, arena, items + (size_t)i * f->record->bytes);
+    }
+    *(uint8_t **)(void *)(base + f->offset) = items;
+    *(uint32_t *)(void *)(base + f->offset_more) = count;
+}
+
+static void fill_field(struct random *r, const struct field *f, enum op_fill fill,
+                       struct arena *arena, uint8_t *base)
+{
+    void *at = base + f->offset;
+    void *more = base + f->offset_more;
+    int64_t number = (f->flags & FIELD_ANY) != 0 ? (int64_t)random_next(r)
+                                                 : random_between(r, f->low, f->high);
+
+    switch ((enum field_kind)f->kind) {
+    case KIND_U32:
+        *(uint32_t *)at = (uint32_t)number;
+        break;
+    case KIND_U64:
+        *(uint64_t *)at = (uint64_t)number;
+        break;
+    case KIND_I64:
+        *(int64_t *)at = number;
+        break;
+    case KIND_BOOL:
+        *(bool *)at = true;
+        break;
+    case KIND_STATUS:
+        *(int *)at = -(int)random_below(r, 30);
+        break;
+    case KIND_OPTIONAL_MS:
+        *(struct optional_ms *)at = (struct optional_ms){.set = true, .value = number};
+        break;
+    case KIND_BOUND:
+        *(int64_t *)at = number;
+        *(bool *)more = true;
+        break;
+    case KIND_TEXT:
+    case KIND_BYTES:
+        *(struct slice *)at = (f->flags & FIELD_QUEUE_NAME) != 0
+                                  ? random_name(r, arena)
+                                  : random_bytes(r, arena, f->low, f->high);
+        break;
+    case KIND_OPTIONAL_ID:
+        *(bool *)more = true;
+        *(struct message_id *)at = (struct message_id){random_next(r), random_next(r)};
+        break;
+    case KIND_ID:
+        *(struct message_id *)at = (struct message_id){random_next(r), random_next(r)};
+        break;
+    case KIND_MAP:
+        *(struct slice *)at = random_map(r, arena, f);
+        break;
+    case KIND_TEXTS_RAW:
+        *(struct slice *)at = random_texts_raw(r, arena, f);
+        break;
+    case KIND_TEXTS:
+        fill_texts(r, f, fill, arena, base);
+        break;
+    case KIND_RECORDS:
+        fill_records(r, f, fill, arena, base);
+        break;
+    }
+}
+
+static void fill_record(struct random *r, const struct record *record,
+                        enum op_fill fill, struct arena *arena, uint8_t *base)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        const struct field *f = &record->fields[i];
+        bool wanted =
+            fill == OP_FILL_ALL || (fill == OP_FILL_RANDOM && random_below(r, 2) == 0);
+
+        if (wanted || (f->flags & FIELD_REQUIRED) != 0) {
+            fill_field(r, f, fill, arena, base);
+        } else if (f->absent != 0) {
+            *(uint32_t *)(void *)(base + f->offset) = (uint32_t)f->absent;
+        }
+    }
+}
+
+/* Fields that exclude or need each other. */
+static void make_consistent(struct random *r, struct op_request *request)
+{
+    struct op_settle *settle = &request->settle;
+    struct op_send *send = &request->send;
+    struct op_kick *kick = &request->kick;
+
+    switch (request->op) {
+    case OP_HELLO:
+        request->hello.version_high =
+            request->hello.version_high > request->hello.version_low
+                ? request->hello.version_high
+                : request->hello.version_low;
+        break;
+    case OP_SEND:
+        for (uint32_t i = 0; i < send->count; i++) {
+            if (send->entries[i].delay.set && send->entries[i].deliver_at.set) {
+                bool first = random_below(r, 2) == 0;
+
+                send->entries[i].delay.set = first;
+                send->entries[i].deliver_at.set = !first;
+            }
+        }
+        if (send->session.data == NULL || send->epoch == 0 || send->sequence == 0) {
+            send->session = (struct slice){0};
+            send->epoch = 0;
+            send->sequence = 0;
+        }
+        break;
+    case OP_SETTLE:
+        settle->undelivered = settle->undelivered && settle->kind == SETTLE_RELEASE;
+        for (uint32_t i = 0; i < settle->count; i++) {
+            struct op_settle_entry *entry = &settle->entries[i];
+
+            if (settle->kind == SETTLE_EXTEND) {
+                entry->delay = (struct optional_ms){true, LIMIT_LEASE_MAX_MS};
+            } else if (settle->kind != SETTLE_RELEASE && settle->kind != SETTLE_FAIL) {
+                entry->delay.set = false;
+            }
+            if (settle->kind <= SETTLE_RELEASE) {
+                entry->reason = (struct slice){0};
+            } else if (entry->reason.data != NULL) {
+                /* Random bytes may be cut in an odd place, but only when there are too
+                 * many. */
+                CHECK(entry->reason.len <= LIMIT_REASON);
+            }
+        }
+        break;
+    case OP_KICK:
+        if (kick->has_id) {
+            kick->count = 0;
+        } else if (kick->count == 0) {
+            kick->count = 1;
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void op_random_request(struct random *r, unsigned op, enum op_fill fill,
+                       struct arena *arena, struct op_request *request)
+{
+    const struct record *record = record_of_request(op);
+
+    CHECK(record != NULL);
+    *request = (struct op_request){.id = random_next(r), .op = (enum op_code)op};
+    fill_record(r, record, fill, arena, (uint8_t *)&request->hello);
+    make_consistent(r, request);
+}
+
+void op_random_reply(struct random *r, unsigned op, enum op_fill fill, bool failed,
+                     struct arena *arena, struct op_reply *reply)
+{
+    const struct record *record = failed ? record_of_error() : record_of_reply(op);
+
+    CHECK(record != NULL);
+    *reply = (struct op_reply){
+        .id = random_next(r),
+        .op = (enum op_code)op,
+        .stamp = {random_next(r), random_next(r), (int64_t)random_next(r)},
+    };
+    if (failed) {
+        fill_record(r, record, fill, arena, (uint8_t *)&reply->error);
+        reply->error.status = -1 - (int)random_below(r, 30);
+    } else {
+        fill_record(r, record, fill, arena, (uint8_t *)&reply->hello);
+    }
+}
+
+static bool optional_equal(struct optional_ms a, struct optional_ms b)
+{
+    return a.set == b.set && (!a.set || a.value == b.value);
+}
+
+static bool id_equal(struct message_id a, struct message_id b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
+static bool present_equal(struct slice a, struct slice b)
+{
+    return (a.data == NULL) == (b.data == NULL) && slice_equal(a, b);
+}
+
+static bool list_equal(const struct field *f, const void *a, uint32_t a_count,
+                       const void *b, uint32_t b_count, unsigned *field)
+{
+    if (a_count != b_count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a_count; i++) {
+        if (f->kind == KIND_TEXTS) {
+            if (!present_equal(((const struct slice *)a)[i],
+                               ((const struct slice *)b)[i])) {
+                return false;
+            }
+        } else if (!record_equal(
+                       f->record, (const uint8_t *)a + (size_t)i * f->record->bytes,
+                       (const uint8_t *)b + (size_t)i * f->record->bytes, field)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool field_equal(const struct field *f, const uint8_t *a, const uint8_t *b,
+                        unsigned *field)
+{
+    const void *x = a + f->offset;
+    const void *y = b + f->offset;
+    const void *x_more = a + f->offset_more;
+    const void *y_more = b + f->offset_more;
+
+    switch ((enum field_kind)f->kind) {
+    case KIND_U32:
+    case KIND_STATUS:
+        return *(const uint32_t *)x == *(const uint32_t *)y;
+    case KIND_U64:
+    case KIND_I64:
+        return *(const uint64_t *)x == *(const uint64_t *)y;
+    case KIND_BOOL:
+        return *(const bool *)x == *(const bool *)y;
+    case KIND_OPTIONAL_MS:
+        return optional_equal(*(const struct optional_ms *)x,
+                              *(const struct optional_ms *)y);
+    case KIND_BOUND:
+        return *(const bool *)x_more == *(const bool *)y_more &&
+               *(const int64_t *)x == *(const int64_t *)y;
+    case KIND_TEXT:
+    case KIND_BYTES:
+        return present_equal(*(const struct slice *)x, *(const struct slice *)y);
+    case KIND_MAP:
+    case KIND_TEXTS_RAW:
+        return slice_equal(*(const struct slice *)x, *(const struct slice *)y);
+    case KIND_OPTIONAL_ID:
+        return *(const bool *)x_more == *(const bool *)y_more &&
+               id_equal(*(const struct message_id *)x, *(const struct message_id *)y);
+    case KIND_ID:
+        return id_equal(*(const struct message_id *)x, *(const struct message_id *)y);
+    case KIND_TEXTS:
+    case KIND_RECORDS:
+        return list_equal(f, *(const void *const *)x, *(const uint32_t *)x_more,
+                          *(const void *const *)y, *(const uint32_t *)y_more, field);
+    }
+    return false;
+}
+
+bool record_equal(const struct record *record, const void *a, const void *b,
+                  unsigned *field)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        *field = record->fields[i].number;
+        if (!field_equal(&record->fields[i], a, b, field)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool op_request_equal(const struct op_request *a, const struct op_request *b,
+                      unsigned *field)
+{
+    *field = 0;
+    return a->id == b->id && a->op == b->op &&
+           record_equal(record_of_request(a->op), &a->hello, &b->hello, field);
+}
+
+bool op_reply_equal(const struct op_reply *a, const struct op_reply *b, unsigned *field)
+{
+    *field = 0;
+    if (a->id != b->id || a->error.status != b->error.status ||
+        a->stamp.term != b->stamp.term || a->stamp.index != b->stamp.index ||
+        a->stamp.cluster_ms != b->stamp.cluster_ms) {
+        return false;
+    }
+    if (a->error.status != HF_OK) {
+        return record_equal(record_of_error(), &a->error, &b->error, field);
+    }
+    return a->op == b->op &&
+           record_equal(record_of_reply(a->op), &a->hello, &b->hello, field);
+}
