@@ -49,17 +49,23 @@ struct disk_ops {
     int (*slot_read)(void *ctx, enum disk_slot slot, int copy, void *data, size_t *len);
     int (*slot_write)(void *ctx, enum disk_slot slot, int copy, const void *data, size_t len);
 
-    /* Segments at start. first = last = 0 when there are none. load gives malloc'd bytes. truncate cuts a
-     * segment durably (0 = remove it). */
+    /* Segments at start. first = last = 0 when there are none. load gives malloc'd bytes, or
+     * HF_E_MESSAGE_NOT_FOUND when there is no such segment. truncate cuts a segment durably (0 = remove it);
+     * what stays of it is durable on return, also bytes that a process wrote before it died. */
     int (*segments)(void *ctx, uint32_t *first, uint32_t *last);
     int (*segment_load)(void *ctx, uint32_t segment, uint8_t **data, size_t *len);
     int (*segment_truncate)(void *ctx, uint32_t segment, uint64_t len);
+    /* Begin a new segment with these bytes at its start, durably on return. Synchronous: for founding a log
+     * and for beginning one anew after an installed snapshot. The segment does not exist yet; a `write` to
+     * an older one may be under way. */
+    int (*segment_begin)(void *ctx, uint32_t segment, const void *data, size_t len);
 
     /* Asynchronous. One write at a time: the log submits the next after done. Reads may overlap writes and
      * each other. HF_OK: done will run exactly once. */
     int (*write)(void *ctx, struct disk_write *w);
     int (*read)(void *ctx, struct disk_read *r);
-    /* Segments below `before` are not needed any more; removed when convenient. */
+    /* Segments below `before` are not needed any more; removed when convenient. A write to one of them may
+     * still be under way. Some may come back after a crash: the log says at its open where it begins. */
     void (*segments_drop)(void *ctx, uint32_t before);
 };
 

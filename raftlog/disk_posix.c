@@ -318,6 +318,28 @@ static int disk_segment_truncate(void *ctx, uint32_t segment, uint64_t len)
     return rc;
 }
 
+static int disk_segment_begin(void *ctx, uint32_t segment, const void *data, size_t len)
+{
+    struct disk_posix *d = ctx;
+    char name[DISK_NAME_BYTES];
+    int fd;
+    int rc;
+
+    segment_name(segment, name);
+    fd = openat(d->log_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return disk_status(errno);
+    }
+    rc = write_all(fd, data, len, 0);
+    if (rc == HF_OK && (fsync(fd) != 0 || fsync(d->log_fd) != 0)) {
+        rc = disk_status(errno);
+    }
+    if (close(fd) != 0 && rc == HF_OK) {
+        rc = disk_status(errno);
+    }
+    return rc;
+}
+
 /* ---- the writing thread ---- */
 
 /* Give the prepared file, or a new one, the segment's name, and make the name durable. */
@@ -588,6 +610,7 @@ static const struct disk_ops disk_posix_ops = {
     .segments = disk_segments,
     .segment_load = disk_segment_load,
     .segment_truncate = disk_segment_truncate,
+    .segment_begin = disk_segment_begin,
     .write = disk_write_submit,
     .read = disk_read_submit,
     .segments_drop = disk_segments_drop,
