@@ -1,11 +1,12 @@
-/* slow_transfer.c: a follower whose data was deleted comes back with a state of 1 GiB. Memory of both sides, elections and what
- * clients feel are measured. HOLDFAST_STATE_MIB makes the state smaller or larger. */
+/* slow_transfer.c: a follower whose data was deleted comes back with a state of 1
+ * GiB. Memory of both sides, elections and what clients feel are measured.
+ * HOLDFAST_STATE_MIB makes the state smaller or larger. */
 #include "tests/lib/cases.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define BODY_BYTES 65536u
+#define BODY_BYTES    65536u
 #define ANONYMOUS_MAX (200ull << 20)
 
 struct client {
@@ -92,13 +93,15 @@ static void wiped_follower_with_a_large_state(void **state)
                       l = probe_memory(c->node[leader].pid);
         uint32_t i;
 
-        follower_max = f.anonymous_bytes > follower_max ? f.anonymous_bytes : follower_max;
+        follower_max =
+            f.anonymous_bytes > follower_max ? f.anonymous_bytes : follower_max;
         leader_max = l.anonymous_bytes > leader_max ? l.anonymous_bytes : leader_max;
         if (node_status(c, follower, false, &a) == HF_OK &&
             a.reply.node_status.applied >= target) {
             for (i = 0; i < a.reply.node_status.member_count; i++) {
-                level = level || (a.reply.node_status.members[i].node == (uint64_t)follower &&
-                                  a.reply.node_status.members[i].role == NODE_VOTER);
+                level = level ||
+                        (a.reply.node_status.members[i].node == (uint64_t)follower &&
+                         a.reply.node_status.members[i].role == NODE_VOTER);
             }
         }
         probe_pause(20);
@@ -106,11 +109,14 @@ static void wiped_follower_with_a_large_state(void **state)
     atomic_store(&x.stop, true);
     pthread_join(x.thread, NULL);
     assert_true(level);
-    print_message("%llu MiB: a voter again after %lld ms; anonymous memory at most %llu MiB on the follower, "
-                  "%llu MiB on the leader; %zu sends meanwhile, p50 %lld ms, p99 %lld ms, max %lld ms\n",
+    print_message("%llu MiB: a voter again after %lld ms; anonymous memory at most "
+                  "%llu MiB on the follower, "
+                  "%llu MiB on the leader; %zu sends meanwhile, p50 %lld ms, p99 %lld "
+                  "ms, max %lld ms\n",
                   (unsigned long long)mib, (long long)(probe_mono_ms() - start),
-                  (unsigned long long)follower_max >> 20, (unsigned long long)leader_max >> 20,
-                  x.count, (long long)probe_percentile(x.took_ms, x.count, 50),
+                  (unsigned long long)follower_max >> 20,
+                  (unsigned long long)leader_max >> 20, x.count,
+                  (long long)probe_percentile(x.took_ms, x.count, 50),
                   (long long)probe_percentile(x.took_ms, x.count, 99),
                   (long long)x.took_ms[x.count - 1]);
     assert_int_equal(x.failures, 0);

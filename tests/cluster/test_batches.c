@@ -20,11 +20,13 @@ static void o02_batch_keeps_order(void **state)
         assert_status(queue_send_batch(&k, "o02", entries, 10, &a), HF_OK);
         assert_int_equal(a.reply.send.count, 10);
         for (got = 0; got < 10; got += a.reply.receive.count) {
-            assert_status(queue_receive(&k, "o02", round == 0 ? 10 : 4, 1000, NO_LEASE, &a),
-                          HF_OK);
+            assert_status(
+                queue_receive(&k, "o02", round == 0 ? 10 : 4, 1000, NO_LEASE, &a),
+                HF_OK);
             assert_true(a.reply.receive.count > 0);
             for (i = 0; i < a.reply.receive.count; i++) {
-                assert_int_equal(a.reply.receive.messages[i].body.data[0], digits[got + i]);
+                assert_int_equal(a.reply.receive.messages[i].body.data[0],
+                                 digits[got + i]);
             }
         }
         assert_int_equal(got, 10);
@@ -122,7 +124,8 @@ static bool refused(int rc)
     return rc == HF_E_INVALID_ARGUMENT || rc == HF_E_TOO_LARGE;
 }
 
-/* B-01: an empty batch and one above the limit are refused by every call, and nothing changes. */
+/* B-01: an empty batch and one above the limit are refused by every call, and
+ * nothing changes. */
 static void b01_empty_and_oversized_batches(void **state)
 {
     struct cluster *c = *state;
@@ -168,7 +171,8 @@ static void body_fill(uint8_t *body, size_t len, uint64_t seed)
     }
 }
 
-/* B-03: at the limit accepted and byte-identical, one above refused; the same for the sum of a batch. */
+/* B-03: at the limit accepted and byte-identical, one above refused; the same for
+ * the sum of a batch. */
 static void b03_size_edges(void **state)
 {
     enum { LIMIT = 262144 };
@@ -217,7 +221,8 @@ static void b03_size_edges(void **state)
     assert_status(queue_receive(&k, "b03", 1, 1000, NO_LEASE, &a), HF_OK);
     assert_int_equal(a.reply.receive.count, 1);
     assert_int_equal(a.reply.receive.messages[0].body.len, LIMIT_MESSAGE_BYTES);
-    assert_memory_equal(a.reply.receive.messages[0].body.data, body, LIMIT_MESSAGE_BYTES);
+    assert_memory_equal(a.reply.receive.messages[0].body.data, body,
+                        LIMIT_MESSAGE_BYTES);
     free(body);
     answer_done(&a);
     caller_done(&k);
@@ -225,8 +230,8 @@ static void b03_size_edges(void **state)
 }
 
 /* Send bodies of the lengths from..to, receive and ack them all and compare. */
-static void lengths_come_back(struct caller *k, const char *queue, uint32_t from, uint32_t to,
-                              bool send)
+static void lengths_come_back(struct caller *k, const char *queue, uint32_t from,
+                              uint32_t to, bool send)
 {
     uint8_t *body = malloc(to + 1);
     struct answer a = {0};
@@ -259,7 +264,8 @@ static void lengths_come_back(struct caller *k, const char *queue, uint32_t from
     answer_done(&a);
 }
 
-/* B-05: bodies of every length 0..1100 with all byte values are byte-identical, before and after a failover. */
+/* B-05: bodies of every length 0..1100 with all byte values are byte-identical,
+ * before and after a failover. */
 static void b05_every_length_survives(void **state)
 {
     struct cluster *c = *state;
@@ -286,7 +292,8 @@ static void b05_every_length_survives(void **state)
     cluster_agree(c);
 }
 
-/* B-07: names at the edge: allowed ones are fully usable and do not mix with names they are a prefix of. */
+/* B-07: names at the edge: allowed ones are fully usable and do not mix with names
+ * they are a prefix of. */
 static void b07_queue_names(void **state)
 {
     struct cluster *c = *state;

@@ -8,8 +8,9 @@ struct expected {
     uint64_t sent, acked, purged;
 };
 
-/* K-01: a random mix of every operation, with a leader killed in the middle; at each look nothing is impossible, and at rest
- * everything adds up and is 0 when the queue is empty. */
+/* K-01: a random mix of every operation, with a leader killed in the middle; at each
+ * look nothing is impossible, and at rest everything adds up and is 0 when the queue
+ * is empty. */
 static void k01_counters_add_up(void **state)
 {
     struct cluster *c = *state;
@@ -25,7 +26,8 @@ static void k01_counters_add_up(void **state)
 
     cluster_caller(c, &k, "k01");
     assert_status(caller_session(&k), HF_OK);
-    assert_status(queue_create(&k, "k01", "lease=1000 max_failures=3 retry_initial=100"), HF_OK);
+    assert_status(
+        queue_create(&k, "k01", "lease=1000 max_failures=3 retry_initial=100"), HF_OK);
     while (probe_mono_ms() < end) {
         uint64_t dice = probe_random(&seed) % 100;
 
@@ -40,7 +42,8 @@ static void k01_counters_add_up(void **state)
             struct op_send_entry e = {.priority = (uint32_t)(1 + dice % 16)};
 
             if (dice % 3 == 0) {
-                e.delay = (struct optional_ms){true, (int64_t)(probe_random(&seed) % 500)};
+                e.delay =
+                    (struct optional_ms){true, (int64_t)(probe_random(&seed) % 500)};
             }
             if (queue_send(&k, "k01", "body", dice % 5, &e).status == HF_OK) {
                 x.sent++;
@@ -52,13 +55,13 @@ static void k01_counters_add_up(void **state)
                 held[held_count++] = t;
             }
         } else if (dice < 97 && held_count > 0) {
-            static const enum settle_kind kinds[] = {SETTLE_ACK,     SETTLE_ACK,  SETTLE_EXTEND,
-                                                     SETTLE_RELEASE, SETTLE_FAIL, SETTLE_PARK};
+            static const enum settle_kind kinds[] = {SETTLE_ACK,    SETTLE_ACK,
+                                                     SETTLE_EXTEND, SETTLE_RELEASE,
+                                                     SETTLE_FAIL,   SETTLE_PARK};
             size_t which = probe_random(&seed) % held_count;
             enum settle_kind kind = kinds[probe_random(&seed) % 6];
-            struct settled s =
-                queue_settle(&k, "k01", kind, held[which].receipt,
-                             kind == SETTLE_EXTEND ? 1000 : NO_DELAY);
+            struct settled s = queue_settle(&k, "k01", kind, held[which].receipt,
+                                            kind == SETTLE_EXTEND ? 1000 : NO_DELAY);
 
             if (s.status == HF_OK && kind == SETTLE_ACK && !s.already) {
                 x.acked++;
@@ -80,7 +83,8 @@ static void k01_counters_add_up(void **state)
         }
     }
     q = queue_stats(&k, "k01", NULL);
-    print_message("k01: %d steps: sent %llu, acked %llu; ready %llu leased %llu scheduled %llu parked %llu\n",
+    print_message("k01: %d steps: sent %llu, acked %llu; ready %llu leased %llu "
+                  "scheduled %llu parked %llu\n",
                   steps, (unsigned long long)x.sent, (unsigned long long)x.acked,
                   (unsigned long long)q.ready, (unsigned long long)q.leased,
                   (unsigned long long)q.scheduled, (unsigned long long)q.parked);
@@ -168,7 +172,8 @@ static void k03_every_node_tells_the_same(void **state)
     cluster_agree(c);
 }
 
-/* K-05: a queue of the same name after a deletion knows nothing of the old one: receipts, timers, counters. */
+/* K-05: a queue of the same name after a deletion knows nothing of the old one:
+ * receipts, timers, counters. */
 static void k05_recreated_queue_has_no_ghosts(void **state)
 {
     struct cluster *c = *state;
@@ -207,7 +212,8 @@ static void k05_recreated_queue_has_no_ghosts(void **state)
     cluster_agree(c);
 }
 
-/* K-07: looking at every message a hundred times changes neither counts nor order nor state nor digest. */
+/* K-07: looking at every message a hundred times changes neither counts nor order
+ * nor state nor digest. */
 static void k07_looking_changes_nothing(void **state)
 {
     struct cluster *c = *state;
@@ -260,7 +266,8 @@ static void k09_alive_is_not_ready(void **state)
     int i;
 
     for (i = 1; i <= 3; i++) {
-        assert_int_equal(probe_http(c->node[i].http_port, "/healthz", body, sizeof body), 200);
+        assert_int_equal(
+            probe_http(c->node[i].http_port, "/healthz", body, sizeof body), 200);
         assert_true(node_ready(c, i));
     }
     node_kill(c, 2);
@@ -270,8 +277,10 @@ static void k09_alive_is_not_ready(void **state)
         assert_true(probe_mono_ms() < end);
         probe_pause(10);
     }
-    assert_int_equal(probe_http(c->node[1].http_port, "/healthz", body, sizeof body), 200);
-    assert_int_equal(probe_http(c->node[1].http_port, "/readyz", body, sizeof body), 503);
+    assert_int_equal(probe_http(c->node[1].http_port, "/healthz", body, sizeof body),
+                     200);
+    assert_int_equal(probe_http(c->node[1].http_port, "/readyz", body, sizeof body),
+                     503);
     assert_true(strlen(body) > 0); /* it says why */
     node_start(c, 2);
     node_start(c, 3);

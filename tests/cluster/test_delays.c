@@ -1,4 +1,5 @@
-/* test_delays.c: a scheduled message never comes early, and late only by what a commit takes. */
+/* test_delays.c: a scheduled message never comes early, and late only by what a
+ * commit takes. */
 #include "tests/lib/cases.h"
 
 #include <pthread.h>
@@ -10,8 +11,8 @@
 static void d02_huge_delays_are_refused(void **state)
 {
     static const int64_t too_far[] = {365 * DAY_MS + 1, (1ll << 53), INT64_MAX};
-    static const int64_t allowed[] = {365 * DAY_MS, (1ll << 31) - 1, 1ll << 31, 1ll << 32,
-                                      (1ll << 32) + 1000};
+    static const int64_t allowed[] = {365 * DAY_MS, (1ll << 31) - 1, 1ll << 31,
+                                      1ll << 32, (1ll << 32) + 1000};
     struct cluster *c = *state;
     struct caller k;
     struct op_send_entry at = {.deliver_at = {true, INT64_MAX}};
@@ -53,7 +54,8 @@ static void d02_huge_delays_are_refused(void **state)
     cluster_agree(c);
 }
 
-/* D-14: a due time in the past means now; a negative delay, and both ways at once, are errors. */
+/* D-14: a due time in the past means now; a negative delay, and both ways at once,
+ * are errors. */
 static void d14_past_is_now_and_negative_is_refused(void **state)
 {
     struct cluster *c = *state;
@@ -90,7 +92,7 @@ struct lateness {
     size_t count;
     size_t capacity;
     int64_t earliest;
-    uint8_t *seen; /* by number */
+    uint8_t *seen;   /* by number */
     int64_t *due_ms; /* by number, from the send's answer */
     uint64_t twice;
 };
@@ -115,7 +117,8 @@ static void note_lateness(void *ctx, const struct op_message *m, int64_t cluster
     }
 }
 
-/* 10,000 messages with random delays of 0 to 5 s: none early by a millisecond; lateness is printed. */
+/* 10,000 messages with random delays of 0 to 5 s: none early by a millisecond;
+ * lateness is printed. */
 static void ten_thousand_random_delays_never_early(void **state)
 {
     enum { COUNT = 10000, BATCH = 100 };
@@ -139,7 +142,8 @@ static void ten_thousand_random_delays_never_early(void **state)
         for (n = 0; n < BATCH; n++) {
             snprintf(bodies[n], sizeof bodies[n], "%zu", i + n);
             entries[n].body = slice_text(bodies[n]);
-            /* All are sent within a second; those due while sending goes on wait for the receiver. */
+            /* All are sent within a second; those due while sending goes on wait for
+             * the receiver. */
             entries[n].delay =
                 (struct optional_ms){true, (int64_t)(probe_random(&seed) % 5001)};
         }
@@ -148,7 +152,8 @@ static void ten_thousand_random_delays_never_early(void **state)
             l.due_ms[i + n] = a.reply.send.results[n].due_ms;
         }
     }
-    /* Lateness of what fell due before the receiver began is the receiver's, not the broker's. */
+    /* Lateness of what fell due before the receiver began is the receiver's, not the
+     * broker's. */
     {
         int64_t began = a.reply.stamp.cluster_ms;
         size_t kept = 0;
@@ -162,11 +167,13 @@ static void ten_thousand_random_delays_never_early(void **state)
             kept += l.late_ms[i] >= 0;
         }
         assert_int_equal(kept, COUNT);
-        print_message("random delays: sent until %lld, %zu messages\n", (long long)began, l.count);
+        print_message("random delays: sent until %lld, %zu messages\n",
+                      (long long)began, l.count);
     }
     p50 = probe_percentile(l.late_ms, l.count, 50);
     p99 = probe_percentile(l.late_ms, l.count, 99);
-    print_message("lateness, with the receiver's own round trips: p50 %lld ms, p99 %lld ms, max %lld ms\n",
+    print_message("lateness, with the receiver's own round trips: p50 %lld ms, p99 "
+                  "%lld ms, max %lld ms\n",
                   (long long)p50, (long long)p99, (long long)l.late_ms[l.count - 1]);
     assert_int_equal(l.twice, 0);
     free(l.late_ms);
@@ -177,7 +184,8 @@ static void ten_thousand_random_delays_never_early(void **state)
     cluster_agree(c);
 }
 
-/* Idle: one message at a time, a waiter parked, so that nothing but the broker can be late. */
+/* Idle: one message at a time, a waiter parked, so that nothing but the broker can
+ * be late. */
 static void idle_lateness_is_small(void **state)
 {
     enum { COUNT = 60 };
@@ -190,7 +198,8 @@ static void idle_lateness_is_small(void **state)
     cluster_caller(c, &k, "idle");
     assert_status(queue_create(&k, "idle", "lease=60000"), HF_OK);
     for (i = 0; i < COUNT; i++) {
-        struct sent s = queue_later(&k, "idle", "M", 5 + (int64_t)(probe_random(&seed) % 100));
+        struct sent s =
+            queue_later(&k, "idle", "M", 5 + (int64_t)(probe_random(&seed) % 100));
         struct taken t = queue_take(&k, "idle", 5000, NO_LEASE);
 
         assert_true(t.any);
@@ -252,8 +261,8 @@ static void note_order(void *ctx, const struct op_message *m, int64_t cluster_ms
     o->last_ms = cluster_ms;
 }
 
-/* D-06: 100,000 messages due in the same millisecond: all come, in order, none early, the leader stays, and sends to
- * another queue go on meanwhile. */
+/* D-06: 100,000 messages due in the same millisecond: all come, in order, none
+ * early, the leader stays, and sends to another queue go on meanwhile. */
 static void d06_hundred_thousand_due_at_once(void **state)
 {
     enum { COUNT = 100000, BATCH = 200 };
@@ -295,7 +304,8 @@ static void d06_hundred_thousand_due_at_once(void **state)
     assert_int_equal(o.wrong, 0);
     assert_int_equal(f->failures, 0);
     assert_true(f->sends > 0);
-    print_message("100,000 due at once: the last was delivered %lld ms after the instant; %zu sends to another "
+    print_message("100,000 due at once: the last was delivered %lld ms after the "
+                  "instant; %zu sends to another "
                   "queue meanwhile, p50 %lld ms, p99 %lld ms\n",
                   (long long)(o.last_ms - due), f->sends,
                   (long long)probe_percentile(f->took_ms, f->sends, 50),
@@ -307,8 +317,8 @@ static void d06_hundred_thousand_due_at_once(void **state)
     cluster_agree(c);
 }
 
-/* D-10: the leader dies twice while a large due set is being released. Each message comes at least once; one whose ack
- * was answered never comes again. */
+/* D-10: the leader dies twice while a large due set is being released. Each message
+ * comes at least once; one whose ack was answered never comes again. */
 static void d10_leader_dies_while_releasing(void **state)
 {
     enum { COUNT = 20000, BATCH = 200 };
@@ -385,7 +395,8 @@ static void d10_leader_dies_while_releasing(void **state)
         }
     }
     assert_int_equal(kills, 2);
-    print_message("d10: %llu deliveries more than messages\n", (unsigned long long)again);
+    print_message("d10: %llu deliveries more than messages\n",
+                  (unsigned long long)again);
     assert_false(queue_take(&k, "d10", 0, NO_LEASE).any);
     free(acked);
     free(seen);

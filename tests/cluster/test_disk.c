@@ -1,5 +1,6 @@
-/* test_disk.c: X-04, the disk of one node fills up. Its data stands on a small ext4 image, mounted through a loop device, so that
- * this needs root and a kernel that allows it; where it is not possible the tests say so and are skipped. */
+/* test_disk.c: X-04, the disk of one node fills up. Its data stands on a small ext4
+ * image, mounted through a loop device, so that this needs root and a kernel that
+ * allows it; where it is not possible the tests say so and are skipped. */
 #include "tests/lib/cases.h"
 #include "tests/lib/load.h"
 
@@ -10,7 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* The node refuses sends below 256 MiB free and stops below 64: the image has to be larger than that. */
+/* The node refuses sends below 256 MiB free and stops below 64: the image has to be
+ * larger than that. */
 #define IMAGE_BYTES ((off_t)900 << 20)
 
 struct image {
@@ -42,10 +44,19 @@ static const char *first_existing(const char *a, const char *b)
 static bool image_make(struct image *m)
 {
     char file[4096];
-    const char *mkfs[] = {first_existing("/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"), "-q", "-F",
-                          "-m", "0", file, NULL};
-    const char *mount[] = {first_existing("/usr/bin/mount", "/bin/mount"), "-o", "loop", file,
-                           m->mount, NULL};
+    const char *mkfs[] = {first_existing("/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"),
+                          "-q",
+                          "-F",
+                          "-m",
+                          "0",
+                          file,
+                          NULL};
+    const char *mount[] = {first_existing("/usr/bin/mount", "/bin/mount"),
+                           "-o",
+                           "loop",
+                           file,
+                           m->mount,
+                           NULL};
     int fd;
 
     memset(m, 0, sizeof *m);
@@ -73,7 +84,8 @@ static bool image_make(struct image *m)
 
 static void image_remove(struct image *m)
 {
-    const char *umount[] = {first_existing("/usr/bin/umount", "/bin/umount"), m->mount, NULL};
+    const char *umount[] = {first_existing("/usr/bin/umount", "/bin/umount"), m->mount,
+                            NULL};
 
     if (m->mounted && run_quietly(umount)) {
         m->mounted = false;
@@ -139,16 +151,21 @@ static void fixture_stop(struct fixture *f)
     free(f);
 }
 
-/* The leader's disk runs low: within 10 s sends succeed again (another node leads), the full node does not crash, acks work, nothing
- * confirmed is lost; with space again all nodes agree. */
+/* The leader's disk runs low: within 10 s sends succeed again (another node leads),
+ * the full node does not crash, acks work, nothing confirmed is lost; with space
+ * again all nodes agree. */
 static void x04_leader_disk_runs_low(void **state)
 {
     struct fixture *f = fixture_start();
     struct cluster *c;
     struct caller k;
     struct load *l;
-    struct load_options o = {
-        .queue = "x04", .senders = 2, .consumers = 1, .batch = 4, .pause_ms = 2, .body_bytes = 1000};
+    struct load_options o = {.queue = "x04",
+                             .senders = 2,
+                             .consumers = 1,
+                             .batch = 4,
+                             .pause_ms = 2,
+                             .body_bytes = 1000};
     int64_t start;
 
     (void)state;
@@ -178,16 +195,21 @@ static void x04_leader_disk_runs_low(void **state)
     fixture_stop(f);
 }
 
-/* The disk is filled to the last block under the node's feet: it ends with a sentence (or goes on, when it kept enough in hand); the
- * others serve, nothing is lost; with space again it starts and is level. */
+/* The disk is filled to the last block under the node's feet: it ends with a
+ * sentence (or goes on, when it kept enough in hand); the others serve, nothing is
+ * lost; with space again it starts and is level. */
 static void disk_full_to_the_last_block(void **state)
 {
     struct fixture *f = fixture_start();
     struct cluster *c;
     struct caller k;
     struct load *l;
-    struct load_options o = {
-        .queue = "full", .senders = 2, .consumers = 1, .batch = 4, .pause_ms = 2, .body_bytes = 4000};
+    struct load_options o = {.queue = "full",
+                             .senders = 2,
+                             .consumers = 1,
+                             .batch = 4,
+                             .pause_ms = 2,
+                             .body_bytes = 4000};
     int64_t end;
 
     (void)state;

@@ -6,7 +6,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* A message leased before the leader died is nobody else's until its deadline, and is afterwards, counted. */
+/* A message leased before the leader died is nobody else's until its deadline, and
+ * is afterwards, counted. */
 static void lease_survives_failover(void **state)
 {
     struct cluster *c = *state;
@@ -29,7 +30,8 @@ static void lease_survives_failover(void **state)
     assert_int_equal(next.id.low, t.id.low);
     assert_int_equal(next.deliveries, 2);
     assert_true(next.cluster_ms >= t.next_visible_at);
-    /* No later than the deadline, or the grace that a new leader gives, whichever is later. */
+    /* No later than the deadline, or the grace that a new leader gives, whichever is
+     * later. */
     assert_true(next.cluster_ms <= t.next_visible_at + LIMIT_GRACE_MS + LATE_MS);
     assert_status(queue_ack(&k, "lease", next.receipt).status, HF_OK);
     node_start(c, leader);
@@ -62,7 +64,8 @@ static void receipts_survive_failover(void **state)
     cluster_agree(c);
 }
 
-/* F-06: a lease does not begin again with each leader: four changes, and it still ends when it was to end. */
+/* F-06: a lease does not begin again with each leader: four changes, and it still
+ * ends when it was to end. */
 static void f06_leases_do_not_start_over(void **state)
 {
     struct cluster *c = *state;
@@ -100,12 +103,18 @@ static void f06_leases_do_not_start_over(void **state)
     cluster_agree(c);
 }
 
-/* From the signal to the next confirmed send, with the tool's own client at its default settings. */
+/* From the signal to the next confirmed send, with the tool's own client at its
+ * default settings. */
 static int64_t outage_of(struct cluster *c, int signal_number)
 {
     int leader = cluster_leader(c, 10000);
     char addresses[256], label[32];
-    const char *argv[] = {cluster_program("holdfast"), "--cluster", addresses, "send", "outage", label,
+    const char *argv[] = {cluster_program("holdfast"),
+                          "--cluster",
+                          addresses,
+                          "send",
+                          "outage",
+                          label,
                           NULL};
     struct run r;
     int64_t start, took;
@@ -143,8 +152,9 @@ static void outages(struct cluster *c, int signal_number, const char *name)
         took[i] = outage_of(c, signal_number);
         cluster_agree(c);
     }
-    print_message("%s of the leader to the next confirmed send (tool, default settings), %zu trials: ", name,
-                  trials);
+    print_message("%s of the leader to the next confirmed send (tool, default "
+                  "settings), %zu trials: ",
+                  name, trials);
     for (i = 0; i < trials; i++) {
         print_message("%lld ", (long long)took[i]);
     }
@@ -178,7 +188,8 @@ static void freeze_to_next_confirmed_send(void **state)
     cluster_agree(c);
 }
 
-/* C-04: a frozen leader, resumed after others took over, confirms nothing and hands out nothing from before. */
+/* C-04: a frozen leader, resumed after others took over, confirms nothing and hands
+ * out nothing from before. */
 static void c04_frozen_leader_serves_nothing_stale(void **state)
 {
     struct cluster *c = *state;
@@ -222,7 +233,8 @@ static void c04_frozen_leader_serves_nothing_stale(void **state)
     assert_true(rc == HF_E_CLOSED || (rc == HF_OK && a.reply.error.status != HF_OK));
     if (rc == HF_OK) {
         rc = wire_take(w, receive_id, OP_RECEIVE, 5000, &a);
-        assert_true(rc == HF_E_CLOSED || (rc == HF_OK && a.reply.error.status != HF_OK));
+        assert_true(rc == HF_E_CLOSED ||
+                    (rc == HF_OK && a.reply.error.status != HF_OK));
     }
     wire_close(w);
     assert_false(queue_take(&k, "c04", 500, NO_LEASE).any);
@@ -231,7 +243,8 @@ static void c04_frozen_leader_serves_nothing_stale(void **state)
     cluster_agree(c);
 }
 
-/* F-14: SIGTERM to the leader under load, again and again: exit code 0 within 10 s, a short gap, nothing lost. */
+/* F-14: SIGTERM to the leader under load, again and again: exit code 0 within 10 s,
+ * a short gap, nothing lost. */
 static void f14_planned_hand_over_loses_nothing(void **state)
 {
     struct cluster *c = *state;
@@ -258,7 +271,8 @@ static void f14_planned_hand_over_loses_nothing(void **state)
     }
     assert_true(load_wait_confirmed(l, load_confirmed(l) + 100, 15000));
     load_stop(l);
-    print_message("f14: %d hand-overs by SIGTERM, slowest exit %lld ms, longest gap of a sender %lld ms\n",
+    print_message("f14: %d hand-overs by SIGTERM, slowest exit %lld ms, longest gap of "
+                  "a sender %lld ms\n",
                   rounds, (long long)longest, (long long)load_longest_gap_ms(l));
     assert_true(load_longest_gap_ms(l) < 3000);
     load_check(l);
@@ -266,7 +280,8 @@ static void f14_planned_hand_over_loses_nothing(void **state)
     cluster_agree(c);
 }
 
-/* The same with kill -9: nothing confirmed is lost, nothing acked comes again, nothing is stored twice. */
+/* The same with kill -9: nothing confirmed is lost, nothing acked comes again,
+ * nothing is stored twice. */
 static void kills_under_load_lose_nothing(void **state)
 {
     struct cluster *c = *state;

@@ -4,7 +4,8 @@
 #include <signal.h>
 
 /* A second client that asks again and again until the message comes. */
-static struct taken take_when_back(struct cluster *c, const char *queue, int64_t wait_ms)
+static struct taken take_when_back(struct cluster *c, const char *queue,
+                                   int64_t wait_ms)
 {
     struct caller k;
     struct taken t;
@@ -15,8 +16,10 @@ static struct taken take_when_back(struct cluster *c, const char *queue, int64_t
     return t;
 }
 
-/* Receive M under a 2 s lease, after 1 s ask for `lease_ms`: it comes back that long after the asking. */
-static void extended_from_the_call(struct cluster *c, const char *queue, int64_t lease_ms)
+/* Receive M under a 2 s lease, after 1 s ask for `lease_ms`: it comes back that long
+ * after the asking. */
+static void extended_from_the_call(struct cluster *c, const char *queue,
+                                   int64_t lease_ms)
 {
     struct caller k;
     struct taken first, second;
@@ -63,7 +66,8 @@ static void l03_ack_inside_extended_lease(void **state)
     t = queue_take(&k, "l03", 1000, NO_LEASE);
     assert_true(t.any);
     probe_pause(600);
-    assert_status(queue_settle(&k, "l03", SETTLE_EXTEND, t.receipt, 3000).status, HF_OK);
+    assert_status(queue_settle(&k, "l03", SETTLE_EXTEND, t.receipt, 3000).status,
+                  HF_OK);
     assert_false(queue_take(&k, "l03", 1900, NO_LEASE).any);
     s = queue_ack(&k, "l03", t.receipt);
     assert_status(s.status, HF_OK);
@@ -76,8 +80,8 @@ static void l03_ack_inside_extended_lease(void **state)
     cluster_agree(c);
 }
 
-/* L-05: consumers that vanish (close, reset, silence) never keep a message beyond its lease, and each message costs
- * exactly one delivery more. */
+/* L-05: consumers that vanish (close, reset, silence) never keep a message beyond
+ * its lease, and each message costs exactly one delivery more. */
 static void l05_vanished_consumers_orphan_nothing(void **state)
 {
     struct cluster *c = *state;
@@ -125,7 +129,8 @@ static void l05_vanished_consumers_orphan_nothing(void **state)
     cluster_agree(c);
 }
 
-/* L-09: the request's lease beats the queue's; an explicit 0 is a value, not "unset". */
+/* L-09: the request's lease beats the queue's; an explicit 0 is a value, not
+ * "unset". */
 static void l09_request_lease_beats_queue_lease(void **state)
 {
     struct cluster *c = *state;
@@ -156,7 +161,8 @@ static void l09_request_lease_beats_queue_lease(void **state)
     cluster_agree(c);
 }
 
-/* L-13: a receipt works over any connection; every altered one, and one of another queue, changes nothing. */
+/* L-13: a receipt works over any connection; every altered one, and one of another
+ * queue, changes nothing. */
 static void l13_receipts_cannot_be_altered(void **state)
 {
     struct cluster *c = *state;
@@ -186,7 +192,8 @@ static void l13_receipts_cannot_be_altered(void **state)
         assert_true(rc == HF_E_RECEIPT_MALFORMED || rc == HF_E_STALE_RECEIPT ||
                     rc == HF_E_MESSAGE_NOT_FOUND);
     }
-    assert_status(queue_ack(&one, "l13-a", other.receipt).status, HF_E_RECEIPT_MALFORMED);
+    assert_status(queue_ack(&one, "l13-a", other.receipt).status,
+                  HF_E_RECEIPT_MALFORMED);
     after = queue_stats(&one, "l13-a", NULL);
     assert_memory_equal(&before, &after, sizeof before);
     assert_status(queue_ack(&two, "l13-a", t.receipt).status, HF_OK);
@@ -196,8 +203,9 @@ static void l13_receipts_cannot_be_altered(void **state)
     cluster_agree(c);
 }
 
-/* An ack after the deadline is OK and says late while nobody took the message; repeated it says already; an older
- * epoch is stale; a strict queue refuses everything late. */
+/* An ack after the deadline is OK and says late while nobody took the message;
+ * repeated it says already; an older epoch is stale; a strict queue refuses
+ * everything late. */
 static void late_ack_is_told_and_strict_queues_refuse_it(void **state)
 {
     struct cluster *c = *state;
@@ -207,7 +215,8 @@ static void late_ack_is_told_and_strict_queues_refuse_it(void **state)
 
     cluster_caller(c, &k, "late");
     assert_status(queue_create(&k, "late", "lease=1000"), HF_OK);
-    assert_status(queue_create(&k, "late-strict", "lease=1000 strict_receipts=true"), HF_OK);
+    assert_status(queue_create(&k, "late-strict", "lease=1000 strict_receipts=true"),
+                  HF_OK);
 
     queue_text(&k, "late", "M");
     t = queue_take(&k, "late", 1000, 200);
@@ -236,8 +245,9 @@ static void late_ack_is_told_and_strict_queues_refuse_it(void **state)
     cluster_agree(c);
 }
 
-/* L-07 in small: an ack that races with the expiry has one winner. Either the ack was OK and the message never comes again,
- * or it was refused and it comes exactly once more. */
+/* L-07 in small: an ack that races with the expiry has one winner. Either the ack
+ * was OK and the message never comes again, or it was refused and it comes exactly
+ * once more. */
 static void l07_ack_and_expiry_have_one_winner(void **state)
 {
     struct cluster *c = *state;

@@ -62,8 +62,9 @@ static void member_add(struct cluster *c, struct caller *k, int node)
     (void)c;
 }
 
-/* A follower whose disk was emptied comes back by itself: filled by state transfer, taken in again as a voter; no election,
- * nothing lost, and never a vote under the old id. */
+/* A follower whose disk was emptied comes back by itself: filled by state transfer,
+ * taken in again as a voter; no election, nothing lost, and never a vote under the
+ * old id. */
 static void wiped_follower_comes_back(void **state)
 {
     struct cluster *c = *state;
@@ -92,7 +93,8 @@ static void wiped_follower_comes_back(void **state)
     assert_true(load_wait_confirmed(l, load_confirmed(l) + 200, 15000));
     start = probe_mono_ms();
     node_start(c, follower);
-    /* The old disk's membership may still be listed: wait until the node itself follows. */
+    /* The old disk's membership may still be listed: wait until the node itself
+     * follows. */
     node_wait_applied(c, follower, 1, 30000);
     assert_true(wait_role(c, follower, NODE_VOTER, 30000));
     print_message("a wiped follower was a voter again after %lld ms\n",
@@ -106,17 +108,14 @@ static void wiped_follower_comes_back(void **state)
     cluster_agree(c);
 }
 
-/* M-01: a dead node is removed and a new one under a new id takes its place, with load running. The old disk, should it return, is
- * refused. */
+/* M-01: a dead node is removed and a new one under a new id takes its place, with
+ * load running. The old disk, should it return, is refused. */
 static void m01_dead_node_is_replaced(void **state)
 {
     struct cluster_options o = {.spares = 1};
     struct cluster *c = cluster_start(&o);
-    struct load_options lo = {.queue = "m01",
-                              .senders = 2,
-                              .consumers = 1,
-                              .pause_ms = 3,
-                              .body_bytes = 100};
+    struct load_options lo = {
+        .queue = "m01", .senders = 2, .consumers = 1, .pause_ms = 3, .body_bytes = 100};
     struct caller k;
     struct load *l;
     int dead = cluster_follower(c), fresh = 4, leader, i;
@@ -154,7 +153,8 @@ static void m01_dead_node_is_replaced(void **state)
         node_reap(c, dead, 1000);
     }
 
-    /* The new member counts: with one of the other two gone there is still a majority. */
+    /* The new member counts: with one of the other two gone there is still a
+     * majority. */
     leader = cluster_leader(c, 15000);
     for (i = 1; i <= 3 && (i == leader || i == dead); i++) {
     }
@@ -169,16 +169,13 @@ static void m01_dead_node_is_replaced(void **state)
     cluster_stop(c);
 }
 
-/* M-07: the leader itself is removed under load; it steps down, another serves within 5 s, no process crashes; wiped, it is taken in
- * again. */
+/* M-07: the leader itself is removed under load; it steps down, another serves
+ * within 5 s, no process crashes; wiped, it is taken in again. */
 static void m07_leader_is_removed(void **state)
 {
     struct cluster *c = cluster_start(NULL);
-    struct load_options lo = {.queue = "m07",
-                              .senders = 2,
-                              .consumers = 1,
-                              .pause_ms = 3,
-                              .body_bytes = 100};
+    struct load_options lo = {
+        .queue = "m07", .senders = 2, .consumers = 1, .pause_ms = 3, .body_bytes = 100};
     struct caller k;
     struct load *l;
     int leader;
@@ -233,7 +230,8 @@ struct change {
 static void *change_run(void *arg)
 {
     struct change *x = arg;
-    struct op_request r = {.op = OP_MEMBER_ADD, .member_add = {.node = (uint64_t)x->node}};
+    struct op_request r = {.op = OP_MEMBER_ADD,
+                           .member_add = {.node = (uint64_t)x->node}};
     struct wire *w = wire_open(x->cluster->node[x->leader].client_port, "change");
     struct answer a = {0};
 
@@ -243,8 +241,8 @@ static void *change_run(void *arg)
     return NULL;
 }
 
-/* M-09: of two changes at once one is done and the other is refused as a conflict, or waits its turn; in the end the list
- * is what was asked for. */
+/* M-09: of two changes at once one is done and the other is refused as a conflict,
+ * or waits its turn; in the end the list is what was asked for. */
 static void m09_one_change_at_a_time(void **state)
 {
     struct cluster_options o = {.spares = 2};

@@ -1,4 +1,5 @@
-/* test_partition.c: links between nodes are cut while clients still reach all of them. */
+/* test_partition.c: links between nodes are cut while clients still reach all of
+ * them. */
 #include "tests/lib/cases.h"
 
 static int send_at(struct wire *w, const char *queue, const char *body, int timeout_ms)
@@ -20,7 +21,8 @@ static bool not_served(int rc)
            rc == HF_E_UNKNOWN_OUTCOME || rc == HF_E_CLOSED || rc == HF_E_TIMEOUT;
 }
 
-/* F-02: a leader that is cut off hands out nothing; the new one delivers all with count 1. */
+/* F-02: a leader that is cut off hands out nothing; the new one delivers all with
+ * count 1. */
 static void f02_no_delivery_without_a_majority(void **state)
 {
     struct cluster *c = *state;
@@ -68,8 +70,9 @@ static void f02_no_delivery_without_a_majority(void **state)
     cluster_agree(c);
 }
 
-/* F-04: the cut-off leader confirms nothing, hands out nothing, shows no stats as current, and soon says at once that it
- * cannot; what it had not confirmed is absent or present once after healing. */
+/* F-04: the cut-off leader confirms nothing, hands out nothing, shows no stats as
+ * current, and soon says at once that it cannot; what it had not confirmed is absent
+ * or present once after healing. */
 static void f04_isolated_leader_stops_serving(void **state)
 {
     struct cluster *c = *state;
@@ -93,7 +96,8 @@ static void f04_isolated_leader_stops_serving(void **state)
     while (probe_mono_ms() < end) {
         struct op_request receive = {
             .op = OP_RECEIVE, .receive = {.queues = &name, .queue_count = 1, .max = 1}};
-        struct op_request stats = {.op = OP_STATS, .stats = {.queue = name, .limit = 1}};
+        struct op_request stats = {.op = OP_STATS,
+                                   .stats = {.queue = name, .limit = 1}};
         int64_t start = probe_mono_ms();
         int rc;
 
@@ -106,7 +110,8 @@ static void f04_isolated_leader_stops_serving(void **state)
             rc = wire_call(w, &receive, 3000, &a);
             assert_true(not_served(rc));
         }
-        /* Stats may be answered as long as a majority was heard within an election timeout. */
+        /* Stats may be answered as long as a majority was heard within an election
+         * timeout. */
         if (rc != HF_E_CLOSED && tries > 0) {
             rc = wire_call(w, &stats, 3000, &a);
             assert_true(not_served(rc));
@@ -119,7 +124,8 @@ static void f04_isolated_leader_stops_serving(void **state)
         tries++;
         probe_pause(20);
     }
-    print_message("f04: %d rounds at the isolated leader, %d slower than 500 ms\n", tries, slow);
+    print_message("f04: %d rounds at the isolated leader, %d slower than 500 ms\n",
+                  tries, slow);
     assert_true(tries > 10);
     assert_true(slow <= 3); /* after two election timeouts it answers at once */
     link_heal_all(c);
@@ -136,8 +142,8 @@ static void f04_isolated_leader_stops_serving(void **state)
     cluster_agree(c);
 }
 
-/* F-10: a follower that can speak but not hear, and one that can hear but not speak, do not make leadership flap; it is level again
- * after healing. */
+/* F-10: a follower that can speak but not hear, and one that can hear but not speak,
+ * do not make leadership flap; it is level again after healing. */
 static void one_way_loss(struct cluster *c, bool deaf)
 {
     struct caller k;
@@ -177,7 +183,8 @@ static void f10_one_way_loss_does_not_flap(void **state)
     cluster_agree(*state);
 }
 
-/* A minority says NoLeader within an election timeout or two, instead of letting clients wait. */
+/* A minority says NoLeader within an election timeout or two, instead of letting
+ * clients wait. */
 static void minority_says_no_leader(void **state)
 {
     struct cluster *c = *state;
@@ -211,5 +218,6 @@ int main(void)
         cluster_unit_test(minority_says_no_leader),
     };
 
-    return cmocka_run_group_tests(tests, cluster_group_setup_relayed, cluster_group_teardown);
+    return cmocka_run_group_tests(tests, cluster_group_setup_relayed,
+                                  cluster_group_teardown);
 }

@@ -42,13 +42,14 @@ static double waiting_now(struct cluster *c)
     static char metrics[1 << 20];
     int leader = cluster_leader(c, 10000);
 
-    assert_int_equal(probe_http(c->node[leader].http_port, "/metrics", metrics, sizeof metrics),
-                     200);
+    assert_int_equal(
+        probe_http(c->node[leader].http_port, "/metrics", metrics, sizeof metrics),
+        200);
     return probe_metric(metrics, "holdfast_waiters", "");
 }
 
-static void waiter_start(struct waiter *w, struct cluster *c, const char *queue, uint32_t max,
-                         int64_t wait_ms)
+static void waiter_start(struct waiter *w, struct cluster *c, const char *queue,
+                         uint32_t max, int64_t wait_ms)
 {
     double before = waiting_now(c);
     int64_t end = probe_mono_ms() + 5000;
@@ -71,8 +72,8 @@ static void waiter_woke(struct waiter *w, struct caller *k, int64_t event_ms)
     assert_status(queue_ack(k, w->queue, w->first.receipt).status, HF_OK);
 }
 
-/* P-01: a parked receive wakes for a send, a due time, an expiry, a give-back, a failure without delay, a kick, and when the
- * lease it waits behind is cut short. */
+/* P-01: a parked receive wakes for a send, a due time, an expiry, a give-back, a
+ * failure without delay, a kick, and when the lease it waits behind is cut short. */
 static void p01_wakes_for_every_way_to_become_ready(void **state)
 {
     struct cluster *c = *state;
@@ -110,18 +111,20 @@ static void p01_wakes_for_every_way_to_become_ready(void **state)
             break;
         case RELEASE:
             now = probe_mono_ms();
-            assert_status(queue_settle(&k, "p01", SETTLE_RELEASE, t.receipt, NO_DELAY).status,
-                          HF_OK);
+            assert_status(
+                queue_settle(&k, "p01", SETTLE_RELEASE, t.receipt, NO_DELAY).status,
+                HF_OK);
             break;
         case FAIL:
             now = probe_mono_ms();
-            assert_status(queue_settle(&k, "p01", SETTLE_FAIL, t.receipt, 0).status, HF_OK);
+            assert_status(queue_settle(&k, "p01", SETTLE_FAIL, t.receipt, 0).status,
+                          HF_OK);
             break;
         default:
             delay = 300;
             now = probe_mono_ms() + delay;
-            assert_status(queue_settle(&k, "p01", SETTLE_EXTEND, t.receipt, delay).status,
-                          HF_OK);
+            assert_status(
+                queue_settle(&k, "p01", SETTLE_EXTEND, t.receipt, delay).status, HF_OK);
             break;
         }
         waiter_woke(&w, &k, now);
@@ -129,7 +132,8 @@ static void p01_wakes_for_every_way_to_become_ready(void **state)
 
     queue_text(&k, "p01", "parked");
     t = queue_take(&k, "p01", 1000, NO_LEASE);
-    assert_status(queue_settle(&k, "p01", SETTLE_PARK, t.receipt, NO_DELAY).status, HF_OK);
+    assert_status(queue_settle(&k, "p01", SETTLE_PARK, t.receipt, NO_DELAY).status,
+                  HF_OK);
     waiter_start(&w, c, "p01", 1, 20000);
     now = probe_mono_ms();
     {
@@ -145,7 +149,8 @@ static void p01_wakes_for_every_way_to_become_ready(void **state)
     cluster_agree(c);
 }
 
-/* A waiter on a node that stops leading is told at once, and finds the message at the new leader. */
+/* A waiter on a node that stops leading is told at once, and finds the message at
+ * the new leader. */
 static void waiters_move_with_the_leader(void **state)
 {
     struct cluster *c = *state;
@@ -165,7 +170,8 @@ static void waiters_move_with_the_leader(void **state)
     cluster_agree(c);
 }
 
-/* A message that nobody is there for: the waiter's connection died, so it must not cost a delivery. */
+/* A message that nobody is there for: the waiter's connection died, so it must not
+ * cost a delivery. */
 static void gone_waiter_costs_no_delivery(void **state)
 {
     struct cluster *c = *state;
@@ -180,8 +186,7 @@ static void gone_waiter_costs_no_delivery(void **state)
     for (i = 0; i < 20; i++) {
         struct op_request r = {
             .op = OP_RECEIVE,
-            .receive = {
-                .queues = &name, .queue_count = 1, .max = 1, .wait_ms = 30000}};
+            .receive = {.queues = &name, .queue_count = 1, .max = 1, .wait_ms = 30000}};
         struct wire *w = wire_open(c->node[leader].client_port, "gone");
 
         assert_non_null(w);
@@ -229,7 +234,8 @@ static void *fair_run(void *arg)
     return NULL;
 }
 
-/* P-05: ten waiters that ask again at once share 1,000 single sends: each gets its tenth, within 30 %. */
+/* P-05: ten waiters that ask again at once share 1,000 single sends: each gets its
+ * tenth, within 30 %. */
 static void p05_waiters_share(void **state)
 {
     enum { WAITERS = 10, SENDS = 1000 };
@@ -270,7 +276,8 @@ static void p05_waiters_share(void **state)
     cluster_agree(c);
 }
 
-/* P-07: an expired wait is an empty success, on time, and the connection stays usable; 300 of them at once. */
+/* P-07: an expired wait is an empty success, on time, and the connection stays
+ * usable; 300 of them at once. */
 static void p07_expired_wait_is_empty_on_time(void **state)
 {
     enum { MANY = 200 };
@@ -315,7 +322,8 @@ static void p07_expired_wait_is_empty_on_time(void **state)
     cluster_agree(c);
 }
 
-/* P-09: a receive of ten returns with the three that there are; the rest of the wait is not sat out. */
+/* P-09: a receive of ten returns with the three that there are; the rest of the wait
+ * is not sat out. */
 static void p09_returns_with_what_there_is(void **state)
 {
     struct cluster *c = *state;

@@ -1,5 +1,6 @@
-/* test_protocol.c: bytes that nobody should send, to the client port and to the peer port. The connection ends, the node lives, memory
- * stays where it was, other clients notice nothing. */
+/* test_protocol.c: bytes that nobody should send, to the client port and to the peer
+ * port. The connection ends, the node lives, memory stays where it was, other
+ * clients notice nothing. */
 #include "tests/lib/cases.h"
 
 #include "proto/frame.h"
@@ -84,7 +85,8 @@ static int greeted(struct cluster *c, int node)
     return fd;
 }
 
-/* W-01: lengths beyond any limit end the connection within a second; no memory is taken for them. */
+/* W-01: lengths beyond any limit end the connection within a second; no memory is
+ * taken for them. */
 static void w01_length_beyond_any_limit(void **state)
 {
     static const uint32_t lengths[] = {LIMIT_FRAME_BYTES + 1, 0x7fffffffu, 0x80000000u,
@@ -99,7 +101,8 @@ static void w01_length_beyond_any_limit(void **state)
     for (say_hello = 0; say_hello < 2; say_hello++) {
         for (i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             uint8_t head[4];
-            int fd = say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
+            int fd =
+                say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
 
             assert_true(fd >= 0);
             length_word(head, lengths[i]);
@@ -114,7 +117,8 @@ static void w01_length_beyond_any_limit(void **state)
     cluster_agree(c);
 }
 
-/* Truncated frames, five bytes that announce 4 billion elements, 100,000 nested arrays, random bytes. */
+/* Truncated frames, five bytes that announce 4 billion elements, 100,000 nested
+ * arrays, random bytes. */
 static void malformed_frames_end_the_connection(void **state)
 {
     struct cluster *c = *state;
@@ -139,7 +143,8 @@ static void malformed_frames_end_the_connection(void **state)
         int fd;
 
         for (i = 0; i < sizeof bad / sizeof *bad; i++) {
-            fd = say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
+            fd =
+                say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
             assert_true(fd >= 0);
             frame_write(fd, bad[i].data, bad[i].len);
             assert_true(probe_closed(fd, 2000));
@@ -157,13 +162,15 @@ static void malformed_frames_end_the_connection(void **state)
             uint8_t noise[512];
             size_t n;
 
-            fd = say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
+            fd =
+                say_hello ? greeted(c, node) : probe_connect(c->node[node].client_port);
             assert_true(fd >= 0);
             for (n = 0; n < sizeof noise; n++) {
                 noise[n] = (uint8_t)probe_random(&seed);
             }
             if (round % 2 == 0) {
-                length_word(noise, (uint32_t)sizeof noise - 4); /* a whole frame of noise */
+                length_word(noise,
+                            (uint32_t)sizeof noise - 4); /* a whole frame of noise */
             }
             probe_write(fd, noise, sizeof noise);
             shutdown(fd, SHUT_WR);
@@ -176,18 +183,22 @@ static void malformed_frames_end_the_connection(void **state)
     cluster_agree(c);
 }
 
-/* W-03: each request gets one answer with its own id, errors included, and the stream stays in step. */
+/* W-03: each request gets one answer with its own id, errors included, and the
+ * stream stays in step. */
 static void w03_one_answer_per_request(void **state)
 {
     struct cluster *c = *state;
     struct caller k;
     struct answer a = {0};
     struct op_send_entry fine = {.body = slice_text("fine")}, large = {0};
-    struct op_request ok = {.op = OP_SEND,
-                            .send = {.queue = slice_text("w03"), .entries = &fine, .count = 1}};
+    struct op_request ok = {
+        .op = OP_SEND,
+        .send = {.queue = slice_text("w03"), .entries = &fine, .count = 1}};
     struct op_request big = {
-        .op = OP_SEND, .send = {.queue = slice_text("w03"), .entries = &large, .count = 1}};
-    static const uint8_t unknown_op[] = {0x93, 0xcd, 0x77, 0x77, 0xcd, 0x03, 0xe7, 0x80};
+        .op = OP_SEND,
+        .send = {.queue = slice_text("w03"), .entries = &large, .count = 1}};
+    static const uint8_t unknown_op[] = {0x93, 0xcd, 0x77, 0x77,
+                                         0xcd, 0x03, 0xe7, 0x80};
     uint8_t *body = calloc(1, 300000);
     struct wire *w;
     uint64_t id[4];
@@ -201,7 +212,8 @@ static void w03_one_answer_per_request(void **state)
     id[0] = wire_post(w, &ok);
     id[1] = wire_post(w, &big);
     id[2] = wire_post(w, &ok);
-    frame_write(wire_fd(w), unknown_op, sizeof unknown_op); /* id 0x7777, operation 999 */
+    frame_write(wire_fd(w), unknown_op,
+                sizeof unknown_op); /* id 0x7777, operation 999 */
     id[3] = wire_post(w, &ok);
     assert_status(wire_take(w, id[0], OP_SEND, 3000, &a), HF_OK);
     assert_status(a.reply.error.status, HF_OK);
@@ -225,7 +237,8 @@ static void w03_one_answer_per_request(void **state)
     cluster_agree(c);
 }
 
-/* What a node says first on its peer port, or what it answers to a client's hello: whatever comes, the test sends these variants. */
+/* What a node says first on its peer port, or what it answers to a client's hello:
+ * whatever comes, the test sends these variants. */
 static void peer_noise(struct cluster *c, int node, uint64_t *seed, int rounds)
 {
     int round;
@@ -260,8 +273,9 @@ static void peer_noise(struct cluster *c, int node, uint64_t *seed, int rounds)
     }
 }
 
-/* W-07: rubbish on the peer port of leader and followers, beginning with a recorded handshake too: no crash, no election, and
- * 1,000 idle connections do not lock a real peer out. */
+/* W-07: rubbish on the peer port of leader and followers, beginning with a recorded
+ * handshake too: no crash, no election, and 1,000 idle connections do not lock a
+ * real peer out. */
 static void w07_rubbish_on_the_peer_port(void **state)
 {
     enum { IDLE = 1000 };
@@ -302,8 +316,8 @@ static void w07_rubbish_on_the_peer_port(void **state)
     cluster_agree(c);
 }
 
-/* X-10: connections that ask for much and never read: memory per connection stays within the documented bound, and others are
- * served. */
+/* X-10: connections that ask for much and never read: memory per connection stays
+ * within the documented bound, and others are served. */
 static void x10_clients_that_never_read(void **state)
 {
     enum { CONNECTIONS = 100, BODY = 60000 };
@@ -332,7 +346,8 @@ static void x10_clients_that_never_read(void **state)
         assert_non_null(w[i]);
         setsockopt(wire_fd(w[i]), SOL_SOCKET, SO_SNDTIMEO, &brief, sizeof brief);
     }
-    /* Each request of 50 bytes is answered with 600 KB: the node has to stop reading, not to remember. */
+    /* Each request of 50 bytes is answered with 600 KB: the node has to stop
+     * reading, not to remember. */
     while (probe_mono_ms() < end) {
         struct sent s;
 
@@ -348,8 +363,10 @@ static void x10_clients_that_never_read(void **state)
         slowest = s.took_ms > slowest ? s.took_ms : slowest;
     }
     after = probe_memory(c->node[leader].pid).anonymous_bytes;
-    print_message("x10: %d connections that never read: %llu KiB more each, slowest other send %lld ms\n",
-                  CONNECTIONS, (unsigned long long)((after - before) >> 10) / CONNECTIONS,
+    print_message("x10: %d connections that never read: %llu KiB more each, slowest "
+                  "other send %lld ms\n",
+                  CONNECTIONS,
+                  (unsigned long long)((after - before) >> 10) / CONNECTIONS,
                   (long long)slowest);
     assert_true(after < before + (uint64_t)CONNECTIONS * LIMIT_OUT_HARD_BYTES);
     assert_true(slowest < 3000);

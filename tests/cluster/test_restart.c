@@ -1,4 +1,5 @@
-/* test_restart.c: nodes stop and start again, orderly, by SIGKILL, all at once, with a torn log. */
+/* test_restart.c: nodes stop and start again, orderly, by SIGKILL, all at once, with
+ * a torn log. */
 #include "tests/lib/cases.h"
 #include "tests/lib/load.h"
 
@@ -49,8 +50,9 @@ static uint32_t length_of(uint32_t i)
     return i <= 64 ? i : odd_lengths[i - 65];
 }
 
-/* S-04: bodies of every length 0..64 and some odd ones, each in an entry of its own, are back byte for byte after an orderly stop
- * and start, and after a SIGKILL of all. */
+/* S-04: bodies of every length 0..64 and some odd ones, each in an entry of its own,
+ * are back byte for byte after an orderly stop and start, and after a SIGKILL of
+ * all. */
 static void command_lengths(struct cluster *c)
 {
     struct caller k;
@@ -102,7 +104,8 @@ static void s04_command_length_not_multiple_of_eight(void **state)
     cluster_agree(*state);
 }
 
-/* The path of the newest log segment of a node: the file in its data folder that holds the end of the log. */
+/* The path of the newest log segment of a node: the file in its data folder that
+ * holds the end of the log. */
 static char *newest_segment(struct cluster *c, int node)
 {
     static const char *const folders[] = {"log", "wal", "segments", ""};
@@ -156,8 +159,8 @@ static off_t data_end(int fd)
     return 0;
 }
 
-/* S-02: the newest log file of a follower that was killed ends in a torn record, or in zeros. It starts, is level again, and no
- * confirmed message is missing. */
+/* S-02: the newest log file of a follower that was killed ends in a torn record, or
+ * in zeros. It starts, is level again, and no confirmed message is missing. */
 static void s02_torn_tail_is_cut(void **state)
 {
     static const off_t cuts[] = {0, 1, 7, 8, 100, 4096};
@@ -174,8 +177,9 @@ static void s02_torn_tail_is_cut(void **state)
         off_t end;
 
         for (n = 0; n < 40; n++) {
-            assert_status(queue_text(&k, "s02", "a message that is somewhat longer").status,
-                          HF_OK);
+            assert_status(
+                queue_text(&k, "s02", "a message that is somewhat longer").status,
+                HF_OK);
             sent++;
         }
         node_kill(c, follower);
@@ -190,14 +194,17 @@ static void s02_torn_tail_is_cut(void **state)
         if (cuts[i] == 0) {
             uint8_t zeros[4096] = {0};
 
-            assert_int_equal(pwrite(fd, zeros, sizeof zeros, end), (ssize_t)sizeof zeros);
+            assert_int_equal(pwrite(fd, zeros, sizeof zeros, end),
+                             (ssize_t)sizeof zeros);
         } else {
-            /* As a power cut leaves a record that was being written: its head is there, its end is not. */
+            /* As a power cut leaves a record that was being written: its head is
+             * there, its end is not. */
             uint8_t half[64];
 
             assert_int_equal(pread(fd, half, sizeof half, 0), (ssize_t)sizeof half);
-            assert_int_equal(pwrite(fd, half, (size_t)(cuts[i] < 64 ? cuts[i] : 64), end),
-                             cuts[i] < 64 ? cuts[i] : 64);
+            assert_int_equal(
+                pwrite(fd, half, (size_t)(cuts[i] < 64 ? cuts[i] : 64), end),
+                cuts[i] < 64 ? cuts[i] : 64);
         }
         close(fd);
         free(segment);
@@ -209,8 +216,8 @@ static void s02_torn_tail_is_cut(void **state)
     cluster_agree(c);
 }
 
-/* S-06: replay does not look at the clock. A follower that was away replays the log later and becomes leader; the deadlines are the old
- * ones. */
+/* S-06: replay does not look at the clock. A follower that was away replays the log
+ * later and becomes leader; the deadlines are the old ones. */
 static void s06_replay_keeps_deadlines(void **state)
 {
     struct cluster *c = *state;
@@ -246,7 +253,8 @@ static void s06_replay_keeps_deadlines(void **state)
     cluster_agree(c);
 }
 
-/* S-08: SIGTERM at random moments under load, any node: exit code 0, a clean start, nothing lost. */
+/* S-08: SIGTERM at random moments under load, any node: exit code 0, a clean start,
+ * nothing lost. */
 static void s08_sigterm_at_any_moment(void **state)
 {
     struct cluster *c = *state;
@@ -276,9 +284,11 @@ static void s08_sigterm_at_any_moment(void **state)
 }
 
 /* All attributes of a queue as the node gives them, raw. */
-static size_t attributes_of(struct caller *k, const char *queue, uint8_t *out, size_t capacity)
+static size_t attributes_of(struct caller *k, const char *queue, uint8_t *out,
+                            size_t capacity)
 {
-    struct op_request r = {.op = OP_QUEUE_SHOW, .queue_show = {.queue = slice_text(queue)}};
+    struct op_request r = {.op = OP_QUEUE_SHOW,
+                           .queue_show = {.queue = slice_text(queue)}};
     struct answer a = {0};
     size_t len;
 
@@ -300,11 +310,12 @@ static void s12_queue_settings_come_back(void **state)
     size_t len;
 
     cluster_caller(c, &k, "s12");
-    assert_status(queue_create(&k, "s12",
-                               "lease=12000 delay=1500 max_message_bytes=5000 retention=86400000 "
-                               "max_failures=7 retry_initial=2500 retry_multiplier=3 "
-                               "retry_max=90000 retry_jitter=7 strict_receipts=true"),
-                  HF_OK);
+    assert_status(
+        queue_create(&k, "s12",
+                     "lease=12000 delay=1500 max_message_bytes=5000 retention=86400000 "
+                     "max_failures=7 retry_initial=2500 retry_multiplier=3 "
+                     "retry_max=90000 retry_jitter=7 strict_receipts=true"),
+        HF_OK);
     assert_status(queue_set(&k, "s12", "lease=13000 retry_max=91000"), HF_OK);
     len = attributes_of(&k, "s12", before, sizeof before);
     all_term(c);
@@ -319,7 +330,8 @@ static void s12_queue_settings_come_back(void **state)
     cluster_agree(c);
 }
 
-/* S-14: a cold start in every order, and with only two of three; serving within 5 s of the second node. */
+/* S-14: a cold start in every order, and with only two of three; serving within 5 s
+ * of the second node. */
 static void s14_cold_start_in_any_order(void **state)
 {
     static const int orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
@@ -344,8 +356,8 @@ static void s14_cold_start_in_any_order(void **state)
         node_start(c, orders[i][1]);
         start = probe_mono_ms();
         cluster_leader(c, 5000);
-        print_message("s14: order %d %d: serving after %lld ms\n", orders[i][0], orders[i][1],
-                      (long long)(probe_mono_ms() - start));
+        print_message("s14: order %d %d: serving after %lld ms\n", orders[i][0],
+                      orders[i][1], (long long)(probe_mono_ms() - start));
         assert_int_equal(queue_stats(&k, "s14", NULL).ready, 1);
         node_start(c, orders[i][2]);
         cluster_agree(c);
@@ -354,8 +366,8 @@ static void s14_cold_start_in_any_order(void **state)
     cluster_agree(c);
 }
 
-/* D-08: a delay goes on while everything is down: neither lost nor begun anew. A second message falls due meanwhile and is there
- * at once. */
+/* D-08: a delay goes on while everything is down: neither lost nor begun anew. A
+ * second message falls due meanwhile and is there at once. */
 static void d08_delay_survives_full_restart(void **state)
 {
     struct cluster *c = *state;
@@ -381,7 +393,8 @@ static void d08_delay_survives_full_restart(void **state)
     cluster_agree(c);
 }
 
-/* All three killed at the same moment under load: no confirmed send lost, no confirmed ack undone. */
+/* All three killed at the same moment under load: no confirmed send lost, no
+ * confirmed ack undone. */
 static void all_killed_under_load(void **state)
 {
     struct cluster *c = *state;

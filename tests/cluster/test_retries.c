@@ -1,11 +1,13 @@
-/* test_retries.c: failures are counted, delayed, and end in PARKED exactly when they should. */
+/* test_retries.c: failures are counted, delayed, and end in PARKED exactly when they
+ * should. */
 #include "tests/lib/cases.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* max_failures=3 means three deliveries; the third expiry parks the message by itself, without a receive. */
+/* R-01: max_failures=3 means three deliveries; the third expiry parks the message by
+ * itself, without a receive. */
 static void exactly_n_deliveries(struct cluster *c, const char *queue, uint32_t max)
 {
     struct caller k;
@@ -36,7 +38,8 @@ static void r01_max_failures_means_that_many_deliveries(void **state)
     cluster_agree(*state);
 }
 
-/* a consumer that dies on every message reaches the limit too. The consumer is a process, killed each time. */
+/* R-03: a consumer that dies on every message reaches the limit too. The consumer is
+ * a process, killed each time. */
 static void r03_consumer_dies_on_every_message(void **state)
 {
     struct cluster *c = *state;
@@ -48,9 +51,18 @@ static void r03_consumer_dies_on_every_message(void **state)
     assert_status(queue_text(&k, "r03", "poison").status, HF_OK);
     while (!queue_until(&k, "r03", 20, queue_parked_is, 1)) {
         char addresses[256];
-        const char *argv[] = {cluster_program("holdfast"), "--cluster", addresses, "worker",
-                              "r03", "--lease", "1s", "--", "/bin/sh", "-c",
-                              "kill -9 $PPID", NULL};
+        const char *argv[] = {cluster_program("holdfast"),
+                              "--cluster",
+                              addresses,
+                              "worker",
+                              "r03",
+                              "--lease",
+                              "1s",
+                              "--",
+                              "/bin/sh",
+                              "-c",
+                              "kill -9 $PPID",
+                              NULL};
         struct run r;
 
         snprintf(addresses, sizeof addresses, "%s", cluster_addresses(c));
@@ -77,7 +89,8 @@ static void r03_consumer_dies_on_every_message(void **state)
     cluster_agree(c);
 }
 
-/* the delay of a failed message survives two leader changes: not lost (early) and not restarted (late). */
+/* R-13: the delay of a failed message survives two leader changes: not lost (early)
+ * and not restarted (late). */
 static void r13_retry_delay_survives_failover(void **state)
 {
     struct cluster *c = *state;
@@ -115,7 +128,8 @@ static void r13_retry_delay_survives_failover(void **state)
     cluster_agree(c);
 }
 
-/* release does not count as a failure, fail does; fail without a delay follows the queue's retry policy. */
+/* release does not count as a failure, fail does; fail without a delay follows the
+ * queue's retry policy. */
 static void release_is_free_and_fail_is_counted(void **state)
 {
     struct cluster *c = *state;

@@ -1,5 +1,5 @@
-/* test_words.c: the main job on real input. A dictionary is sent line by line with the tool and worked on by two workers while
- * the leader is killed twice. */
+/* test_words.c: the main job on real input. A dictionary is sent line by line with
+ * the tool and worked on by two workers while the leader is killed twice. */
 #include "tests/lib/cases.h"
 
 #include <fcntl.h>
@@ -72,8 +72,17 @@ static void kill_leader(struct cluster *c)
 static pid_t worker_start(struct cluster *c, const char *script, const char *out)
 {
     char addresses[256];
-    const char *argv[] = {cluster_program("holdfast"), "--cluster", addresses, "worker", "words",
-                          "--concurrency", "4", "--", script, out, NULL};
+    const char *argv[] = {cluster_program("holdfast"),
+                          "--cluster",
+                          addresses,
+                          "worker",
+                          "words",
+                          "--concurrency",
+                          "4",
+                          "--",
+                          script,
+                          out,
+                          NULL};
     char log[4096];
     pid_t pid;
     int fd;
@@ -102,8 +111,13 @@ static void words_sent_and_worked_on(void **state)
     struct cluster *c = *state;
     struct caller k;
     char addresses[256], script[4096], out[2][4096], done_path[4096];
-    const char *send_argv[] = {cluster_program("holdfast"), "--cluster", addresses, "send", "words",
-                               "--lines", NULL};
+    const char *send_argv[] = {cluster_program("holdfast"),
+                               "--cluster",
+                               addresses,
+                               "send",
+                               "words",
+                               "--lines",
+                               NULL};
     size_t len, wanted_count, done_count = 0, i, missing = 0;
     char *text = file_read(WORDS, &len), *copy, **wanted, **done;
     char *all = NULL;
@@ -111,7 +125,8 @@ static void words_sent_and_worked_on(void **state)
     pid_t workers[2], sender;
     int64_t start;
     int in, status;
-    /* A worker starts a process per message: that is what limits this test, not the broker. */
+    /* A worker starts a process per message: that is what limits this test, not the
+     * broker. */
     size_t worked = cluster_long() ? SIZE_MAX : 4000;
 
     if (text == NULL) {
@@ -141,25 +156,30 @@ static void words_sent_and_worked_on(void **state)
     }
     close(in);
     for (i = 1; i <= 2; i++) {
-        assert_true(queue_until(&k, "words", 60000, sent_at_least, wanted_count * i / 4));
+        assert_true(
+            queue_until(&k, "words", 60000, sent_at_least, wanted_count * i / 4));
         kill_leader(c);
     }
     status = probe_wait(sender, 90000);
     assert_true(status != -1 && WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    print_message("words: %zu lines sent in %lld ms, the leader killed twice meanwhile\n", wanted_count,
-                  (long long)(probe_mono_ms() - start));
-    assert_int_equal(queue_stats(&k, "words", NULL).sent, wanted_count); /* none stored twice */
+    print_message(
+        "words: %zu lines sent in %lld ms, the leader killed twice meanwhile\n",
+        wanted_count, (long long)(probe_mono_ms() - start));
+    assert_int_equal(queue_stats(&k, "words", NULL).sent,
+                     wanted_count); /* none stored twice */
     cluster_agree(c);
 
-    /* Working: two worker processes append to a file each, the leader is killed twice again. */
+    /* Working: two worker processes append to a file each, the leader is killed
+     * twice again. */
     snprintf(script, sizeof script, "%s/append", c->dir);
     {
         FILE *f = fopen(script, "w");
 
         assert_non_null(f);
         /* One write per line: several run at once. */
-        fprintf(f, "#!/bin/sh\nIFS= read -r line\nprintf '%%s\\n' \"$line\" >>\"$1\"\n");
+        fprintf(f,
+                "#!/bin/sh\nIFS= read -r line\nprintf '%%s\\n' \"$line\" >>\"$1\"\n");
         fclose(f);
         chmod(script, 0755);
     }
@@ -183,7 +203,8 @@ static void words_sent_and_worked_on(void **state)
         assert_int_equal(WEXITSTATUS(status), 0);
     }
     worked = (size_t)queue_stats(&k, "words", NULL).acked_total;
-    print_message("words: %zu lines worked on by two workers in %lld ms, the leader killed twice meanwhile\n",
+    print_message("words: %zu lines worked on by two workers in %lld ms, the leader "
+                  "killed twice meanwhile\n",
                   worked, (long long)(probe_mono_ms() - start));
 
     /* What the workers left is taken here, so that every line is accounted for. */
@@ -228,7 +249,8 @@ static void words_sent_and_worked_on(void **state)
 
         for (i = 0; i < wanted_count; i++) {
             while (d < done_count && strcmp(done[d], wanted[i]) < 0) {
-                /* A line seen again is allowed (at least once); one that nobody sent is not. */
+                /* A line seen again is allowed (at least once); one that nobody sent
+                 * is not. */
                 strange += d == 0 || strcmp(done[d], done[d - 1]) != 0;
                 d++;
             }
@@ -238,8 +260,9 @@ static void words_sent_and_worked_on(void **state)
                 missing++;
             }
         }
-        print_message("words: %zu lines wanted, %zu seen, %zu missing, %zu worked on again\n",
-                      wanted_count, done_count, missing, done_count - wanted_count + missing);
+        print_message(
+            "words: %zu lines wanted, %zu seen, %zu missing, %zu worked on again\n",
+            wanted_count, done_count, missing, done_count - wanted_count + missing);
         assert_int_equal(strange, 0);
     }
     assert_int_equal(missing, 0);

@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#define START_MS 20000
-#define STOP_MS 20000
-#define AGREE_MS 30000
+#define START_MS  20000
+#define STOP_MS   20000
+#define AGREE_MS  30000
 #define FLAGS_MAX 64
 #define LOG_LINES 25
 
@@ -374,7 +374,8 @@ int node_status(struct cluster *c, int node, bool digest, struct answer *a)
     return rc;
 }
 
-/* Leading is not enough: the barrier of its term must be applied, so that it answers reads. */
+/* Leading is not enough: the barrier of its term must be applied, so that it answers
+ * reads. */
 static bool node_serves(struct cluster *c, int node)
 {
     struct op_request r = {.op = OP_STATS, .stats = {.limit = 1}};
@@ -481,7 +482,8 @@ void node_wait_applied(struct cluster *c, int node, uint64_t index, int timeout_
             return;
         }
         if (probe_mono_ms() > end) {
-            GIVE_UP(c, "node %d did not apply index %llu", node, (unsigned long long)index);
+            GIVE_UP(c, "node %d did not apply index %llu", node,
+                    (unsigned long long)index);
         }
         probe_pause(10);
     }
@@ -526,7 +528,8 @@ void node_isolate(struct cluster *c, int node)
 
 /* ---- agreement ---- */
 
-/* Ask every running node for a digest. True when they agree; `text` says what each answered. */
+/* Ask every running node for a digest. True when they agree; `text` says what each
+ * answered. */
 static bool digests_equal(struct cluster *c, char *text, size_t size)
 {
     uint64_t index = 0, digest = 0;

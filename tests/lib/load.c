@@ -17,10 +17,11 @@
 #include <cmocka.h>
 
 #define LOAD_MESSAGES 400000u /* per sender */
-#define LOAD_THREADS 16
+#define LOAD_THREADS  16
 #define LOAD_DRAIN_MS 60000
 
-/* What is known of one message. Written by its sender (confirmed) and by consumers (the rest, under a lock). */
+/* What is known of one message. Written by its sender (confirmed) and by consumers
+ * (the rest, under a lock). */
 struct record {
     bool confirmed;
     bool acked;
@@ -50,10 +51,12 @@ struct load {
     char fault[256]; /* the first rule that was broken */
 };
 
-static void load_fault(struct load *l, const char *what, uint32_t sender, uint32_t number)
+static void load_fault(struct load *l, const char *what, uint32_t sender,
+                       uint32_t number)
 {
     if (l->fault[0] == '\0') {
-        snprintf(l->fault, sizeof l->fault, "%s (sender %u, message %u)", what, sender, number);
+        snprintf(l->fault, sizeof l->fault, "%s (sender %u, message %u)", what, sender,
+                 number);
     }
 }
 
@@ -121,8 +124,8 @@ static void *sender_run(void *arg)
 }
 
 /* The record a body names, or NULL (and a fault) when it is none of ours. */
-static struct record *record_of(struct load *l, const struct op_message *m, uint32_t *sender,
-                                uint32_t *number)
+static struct record *record_of(struct load *l, const struct op_message *m,
+                                uint32_t *sender, uint32_t *number)
 {
     char text[16] = {0};
 
@@ -130,8 +133,8 @@ static struct record *record_of(struct load *l, const struct op_message *m, uint
     if (m->body.len == (uint32_t)l->o.body_bytes) {
         memcpy(text, m->body.data, 15);
     }
-    if (sscanf(text, "%5u%10u", sender, number) != 2 || *sender >= (uint32_t)l->o.senders ||
-        *number >= LOAD_MESSAGES) {
+    if (sscanf(text, "%5u%10u", sender, number) != 2 ||
+        *sender >= (uint32_t)l->o.senders || *number >= LOAD_MESSAGES) {
         load_fault(l, "a body that nobody sent was delivered", *sender, *number);
         return NULL;
     }
@@ -315,13 +318,14 @@ void load_check(struct load *l)
         }
         free(l->senders[i].records);
     }
-    print_message("load: sent %llu, confirmed %llu, repeated %llu, delivered %llu, acked %llu, "
-                  "missing %llu, longest gap %lld ms\n",
-                  (unsigned long long)sent, (unsigned long long)atomic_load(&l->confirmed),
-                  (unsigned long long)atomic_load(&l->repeats),
-                  (unsigned long long)atomic_load(&l->delivered),
-                  (unsigned long long)atomic_load(&l->acked), (unsigned long long)missing,
-                  (long long)load_longest_gap_ms(l));
+    print_message(
+        "load: sent %llu, confirmed %llu, repeated %llu, delivered %llu, acked %llu, "
+        "missing %llu, longest gap %lld ms\n",
+        (unsigned long long)sent, (unsigned long long)atomic_load(&l->confirmed),
+        (unsigned long long)atomic_load(&l->repeats),
+        (unsigned long long)atomic_load(&l->delivered),
+        (unsigned long long)atomic_load(&l->acked), (unsigned long long)missing,
+        (long long)load_longest_gap_ms(l));
     memcpy(fault, l->fault, sizeof fault);
     pthread_mutex_destroy(&l->mutex);
     free(l->queue);

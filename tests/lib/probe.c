@@ -96,14 +96,16 @@ char *probe_dir(const char *name)
     const char *base = getenv("TMPDIR");
     char *dir = NULL;
 
-    if (asprintf(&dir, "%s/holdfast-%s-XXXXXX", base != NULL ? base : "/tmp", name) < 0 ||
+    if (asprintf(&dir, "%s/holdfast-%s-XXXXXX", base != NULL ? base : "/tmp", name) <
+            0 ||
         mkdtemp(dir) == NULL) {
         fail_msg("cannot make a folder: %s", strerror(errno));
     }
     return dir;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *walk)
+static int remove_one(const char *path, const struct stat *st, int kind,
+                      struct FTW *walk)
 {
     (void)st;
     (void)kind;
@@ -113,7 +115,8 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 void probe_dir_remove(const char *dir)
 {
-    /* FTW_MOUNT: a file system mounted by a test that failed is never emptied by mistake. */
+    /* FTW_MOUNT: a file system mounted by a test that failed is never emptied by
+     * mistake. */
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
@@ -202,8 +205,8 @@ static bool stream_read(struct stream *s)
     return n > 0 || (n < 0 && errno == EINTR);
 }
 
-void run_program(const char *const argv[], const char *input, size_t input_len, int timeout_ms,
-                 struct run *r)
+void run_program(const char *const argv[], const char *input, size_t input_len,
+                 int timeout_ms, struct run *r)
 {
     int in[2], out[2], err[2];
     struct stream streams[2] = {{.fd = -1}, {.fd = -1}};
@@ -365,7 +368,8 @@ bool probe_closed(int fd, int timeout_ms)
         if (left <= 0) {
             return false;
         }
-        if (poll(&p, 1, (int)left) > 0 && recv(fd, sink, sizeof sink, MSG_DONTWAIT) <= 0) {
+        if (poll(&p, 1, (int)left) > 0 &&
+            recv(fd, sink, sizeof sink, MSG_DONTWAIT) <= 0) {
             return true;
         }
     }
@@ -388,7 +392,8 @@ int probe_http(uint16_t port, const char *path, char *body, size_t size)
         return 0;
     }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n", path);
+    snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n",
+             path);
     if (!probe_write(fd, request, strlen(request))) {
         close(fd);
         return 0;
@@ -446,8 +451,8 @@ uint64_t probe_seed(void)
     const char *text = getenv("HOLDFAST_SEED");
     uint64_t seed = text != NULL ? strtoull(text, NULL, 0) : (uint64_t)probe_wall_ms();
 
-    print_message("seed %llu (repeat with HOLDFAST_SEED=%llu)\n", (unsigned long long)seed,
-                  (unsigned long long)seed);
+    print_message("seed %llu (repeat with HOLDFAST_SEED=%llu)\n",
+                  (unsigned long long)seed, (unsigned long long)seed);
     return seed;
 }
 

@@ -1,4 +1,5 @@
-/* relay.c: see relay.h. A poll loop on one thread; the test's thread only sets flags and wakes it. */
+/* relay.c: see relay.h. A poll loop on one thread; the test's thread only sets flags
+ * and wakes it. */
 #include "tests/lib/relay.h"
 
 #include "proto/check.h"
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 #define PIPE_BYTES 65536
-#define PIPES_MAX 256
+#define PIPES_MAX  256
 
 struct link {
     int listener;
@@ -71,7 +72,8 @@ static void pair_close(struct relay *r, int i)
     r->pairs[i] = r->pairs[--r->pair_count];
 }
 
-/* The inode of the socket whose local port is `port` and which is connected to `remote`; 0 = none. */
+/* The inode of the socket whose local port is `port` and which is connected to
+ * `remote`; 0 = none. */
 static unsigned long socket_inode(unsigned port, unsigned remote)
 {
     FILE *f = fopen("/proc/net/tcp", "r");
@@ -80,8 +82,8 @@ static unsigned long socket_inode(unsigned port, unsigned remote)
     char line[512];
 
     while (f != NULL && found == 0 && fgets(line, sizeof line, f) != NULL) {
-        if (sscanf(line, " %*d: %*x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %*d %*d %lu", &local_port,
-                   &remote_port, &inode) == 3 &&
+        if (sscanf(line, " %*d: %*x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %*d %*d %lu",
+                   &local_port, &remote_port, &inode) == 3 &&
             local_port == port && remote_port == remote) {
             found = inode;
         }
@@ -108,7 +110,8 @@ static bool process_has_socket(pid_t pid, unsigned long inode)
 
         snprintf(link, sizeof link, "%s/%s", path, entry->d_name);
         n = readlink(link, target, sizeof target - 1);
-        found = n > 0 && (size_t)n == strlen(wanted) && memcmp(target, wanted, (size_t)n) == 0;
+        found = n > 0 && (size_t)n == strlen(wanted) &&
+                memcmp(target, wanted, (size_t)n) == 0;
     }
     if (dir != NULL) {
         closedir(dir);
@@ -181,7 +184,8 @@ static bool flow_move(struct flow *f, int in, int out)
         }
     }
     if (f->start < f->end) {
-        n = send(out, f->data + f->start, f->end - f->start, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = send(out, f->data + f->start, f->end - f->start,
+                 MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) {
             f->start += (size_t)n;
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
@@ -209,7 +213,8 @@ static bool pair_serve(struct relay *r, struct pair *p)
 }
 
 /* Which events of a pair's sockets matter now. */
-static void pair_events(const struct relay *r, const struct pair *p, struct pollfd out[2])
+static void pair_events(const struct relay *r, const struct pair *p,
+                        struct pollfd out[2])
 {
     int i;
 
@@ -237,8 +242,7 @@ static void pair_events(const struct relay *r, const struct pair *p, struct poll
 static void *relay_run(void *arg)
 {
     struct relay *r = arg;
-    struct pollfd *fds =
-        calloc(1 + RELAY_NODES + 2 * PIPES_MAX, sizeof *fds);
+    struct pollfd *fds = calloc(1 + RELAY_NODES + 2 * PIPES_MAX, sizeof *fds);
     char sink[64];
 
     CHECK(fds != NULL);

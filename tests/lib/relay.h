@@ -1,11 +1,13 @@
 /* relay.h: the wires between nodes, in the hands of a test.
  *
- * Every node is reached by the others through a relay, so that each direction of each pair can be cut without root.
- * Addresses of nodes are part of the replicated membership, so there is one relay per node that is reached; who
- * connected is found out by asking the kernel which process owns the other end.
+ * Every node is reached by the others through a relay, so that each direction of
+ * each pair can be cut without root. Addresses of nodes are part of the replicated
+ * membership, so there is one relay per node that is reached; who connected is found
+ * out by asking the kernel which process owns the other end.
  *
- * A cut holds bytes back, as a dead network does to TCP: nothing is lost from the stream, nothing is closed,
- * connections can still be opened but stay silent. Healing closes what was held back. One thread serves all. */
+ * A cut holds bytes back, as a dead network does to TCP: nothing is lost from the
+ * stream, nothing is closed, connections can still be opened but stay silent.
+ * Healing closes what was held back. One thread serves all. */
 #ifndef HF_TESTS_LIB_RELAY_H
 #define HF_TESTS_LIB_RELAY_H
 
@@ -27,7 +29,8 @@ void relay_link(struct relay *r, int to, uint16_t port, uint16_t target);
 /* Connections that this process opens from now on are node `node`'s. */
 void relay_node(struct relay *r, int node, pid_t pid);
 
-/* Hold back what `from` sends to `to`, in whichever connection; or let it flow again. */
+/* Hold back what `from` sends to `to`, in whichever connection; or let it flow
+ * again. */
 void relay_cut(struct relay *r, int from, int to, bool cut);
 
 #endif

@@ -129,7 +129,8 @@ uint64_t wire_post(struct wire *w, struct op_request *request)
     return probe_write(w->fd, w->out.data, w->out.len) ? request->id : 0;
 }
 
-static int answer_decode(struct answer *a, uint8_t *bytes, uint32_t len, enum op_code op)
+static int answer_decode(struct answer *a, uint8_t *bytes, uint32_t len,
+                         enum op_code op)
 {
     answer_done(a);
     arena_init(&a->arena, ANSWER_BYTES);
@@ -186,7 +187,8 @@ static int wire_read(struct wire *w, int timeout_ms)
     return wire_sort(w);
 }
 
-int wire_take(struct wire *w, uint64_t id, enum op_code op, int timeout_ms, struct answer *a)
+int wire_take(struct wire *w, uint64_t id, enum op_code op, int timeout_ms,
+              struct answer *a)
 {
     int64_t end = probe_mono_ms() + timeout_ms;
 
@@ -220,7 +222,8 @@ int wire_take(struct wire *w, uint64_t id, enum op_code op, int timeout_ms, stru
     }
 }
 
-int wire_call(struct wire *w, struct op_request *request, int timeout_ms, struct answer *a)
+int wire_call(struct wire *w, struct op_request *request, int timeout_ms,
+              struct answer *a)
 {
     int rc = wire_take(w, wire_post(w, request), request->op, timeout_ms, a);
 
@@ -261,7 +264,8 @@ static void caller_next(struct caller *c)
 static bool caller_follow(struct caller *c, const struct op_error *e)
 {
     unsigned port = 0;
-    const uint8_t *colon = e->leader.data != NULL ? memrchr(e->leader.data, ':', e->leader.len) : NULL;
+    const uint8_t *colon =
+        e->leader.data != NULL ? memrchr(e->leader.data, ':', e->leader.len) : NULL;
     int i;
 
     if (colon == NULL) {
@@ -298,7 +302,8 @@ int caller_call(struct caller *c, struct op_request *request, bool repeat_unknow
         if (left <= 0) {
             return HF_E_TIMEOUT;
         }
-        if (c->wire == NULL && (c->wire = wire_open(c->ports[c->node - 1], c->actor)) == NULL) {
+        if (c->wire == NULL &&
+            (c->wire = wire_open(c->ports[c->node - 1], c->actor)) == NULL) {
             caller_next(c);
             probe_pause(5);
             continue;
@@ -442,8 +447,9 @@ int queue_set(struct caller *c, const char *queue, const char *attributes)
 
 int queue_delete(struct caller *c, const char *queue, bool force)
 {
-    struct op_request r = {.op = OP_QUEUE_DELETE,
-                           .queue_delete = {.queue = slice_text(queue), .force = force}};
+    struct op_request r = {
+        .op = OP_QUEUE_DELETE,
+        .queue_delete = {.queue = slice_text(queue), .force = force}};
 
     return simple_call(c, &r);
 }
@@ -471,8 +477,8 @@ int queue_send_batch(struct caller *c, const char *queue, struct op_send_entry *
     return caller_call(c, &r, c->epoch != 0, a);
 }
 
-struct sent queue_send(struct caller *c, const char *queue, const void *body, size_t len,
-                       const struct op_send_entry *fields)
+struct sent queue_send(struct caller *c, const char *queue, const void *body,
+                       size_t len, const struct op_send_entry *fields)
 {
     struct op_send_entry e = {0};
     struct answer a = {0};
@@ -568,11 +574,10 @@ struct settled queue_settle(struct caller *c, const char *queue, enum settle_kin
 {
     struct op_settle_entry e = {.receipt = slice_of(receipt, RECEIPT_BYTES),
                                 .delay = {delay_ms != NO_DELAY, delay_ms}};
-    struct op_request r = {.op = OP_SETTLE,
-                           .settle = {.queue = slice_text(queue),
-                                      .kind = kind,
-                                      .entries = &e,
-                                      .count = 1}};
+    struct op_request r = {
+        .op = OP_SETTLE,
+        .settle = {
+            .queue = slice_text(queue), .kind = kind, .entries = &e, .count = 1}};
     struct answer a = {0};
     struct settled s = {0};
 
@@ -624,7 +629,8 @@ int queue_ack_all(struct caller *c, const char *queue, const struct answer *rece
 
 struct op_queue_info queue_stats(struct caller *c, const char *queue, int *status)
 {
-    struct op_request r = {.op = OP_STATS, .stats = {.queue = slice_text(queue), .limit = 1}};
+    struct op_request r = {.op = OP_STATS,
+                           .stats = {.queue = slice_text(queue), .limit = 1}};
     struct op_queue_info info = {0};
     struct answer a = {0};
     int rc = caller_call(c, &r, true, &a);
@@ -640,17 +646,19 @@ struct op_queue_info queue_stats(struct caller *c, const char *queue, int *statu
     return info;
 }
 
-int queue_peek(struct caller *c, const char *queue, enum message_state state, uint32_t limit,
-               struct answer *a)
+int queue_peek(struct caller *c, const char *queue, enum message_state state,
+               uint32_t limit, struct answer *a)
 {
     struct op_request r = {
-        .op = OP_PEEK, .peek = {.queue = slice_text(queue), .state = state, .limit = limit}};
+        .op = OP_PEEK,
+        .peek = {.queue = slice_text(queue), .state = state, .limit = limit}};
 
     return caller_call(c, &r, true, a);
 }
 
 uint64_t queue_drain(struct caller *c, const char *queue, int idle_ms,
-                     void (*each)(void *ctx, const struct op_message *m, int64_t cluster_ms),
+                     void (*each)(void *ctx, const struct op_message *m,
+                                  int64_t cluster_ms),
                      void *ctx)
 {
     struct answer a = {0};

@@ -1,10 +1,12 @@
-/* wire.h: a client on the level of the protocol, which talks to the node it is told to.
+/* wire.h: a client on the level of the protocol, which talks to the node it is told
+ * to.
  *
- * Two layers. A `struct wire` is one connection to one node: it posts requests, takes answers in any order,
- * and repeats nothing, so that a test sees what a node really said. A `struct caller` knows the whole
- * cluster: it follows leader hints and repeats what did not happen, until a bound. Neither is the product's client
- * library (that one is tested through the tool). Not thread-safe: one per thread. No function here fails a
- * cmocka test, so threads may use them. */
+ * Two layers. A `struct wire` is one connection to one node: it posts requests,
+ * takes answers in any order, and repeats nothing, so that a test sees what a node
+ * really said. A `struct caller` knows the whole cluster: it follows leader hints
+ * and repeats what did not happen, until a bound. Neither is the product's client
+ * library (that one is tested through the tool). Not thread-safe: one per thread. No
+ * function here fails a cmocka test, so threads may use them. */
 #ifndef HF_TESTS_LIB_WIRE_H
 #define HF_TESTS_LIB_WIRE_H
 
@@ -17,8 +19,8 @@
 
 struct wire;
 
-/* A decoded answer; owns what its slices point to. Zero-initialise before the first use; the functions that
- * fill one release what it held. */
+/* A decoded answer; owns what its slices point to. Zero-initialise before the first
+ * use; the functions that fill one release what it held. */
 struct answer {
     struct op_reply reply;
     struct arena arena;
@@ -38,11 +40,13 @@ int wire_fd(const struct wire *w);
 
 /* Write a request; its id is chosen here and returned. 0 = the connection is gone. */
 uint64_t wire_post(struct wire *w, struct op_request *request);
-/* Wait for the answer to `id`. HF_OK: it is in `a` (whatever its status). HF_E_TIMEOUT, HF_E_CLOSED,
- * HF_E_PROTOCOL: there is none. */
-int wire_take(struct wire *w, uint64_t id, enum op_code op, int timeout_ms, struct answer *a);
+/* Wait for the answer to `id`. HF_OK: it is in `a` (whatever its status).
+ * HF_E_TIMEOUT, HF_E_CLOSED, HF_E_PROTOCOL: there is none. */
+int wire_take(struct wire *w, uint64_t id, enum op_code op, int timeout_ms,
+              struct answer *a);
 /* Both. Returns the status of the answer, or HF_E_TIMEOUT / HF_E_CLOSED without one. */
-int wire_call(struct wire *w, struct op_request *request, int timeout_ms, struct answer *a);
+int wire_call(struct wire *w, struct op_request *request, int timeout_ms,
+              struct answer *a);
 
 /* ---- the cluster ---- */
 
@@ -50,21 +54,22 @@ struct caller {
     const uint16_t *ports; /* of nodes 1..count, at [0..count-1] */
     int count;
     const char *actor;
-    int node;             /* the one we talk to, 1..count */
-    struct wire *wire;    /* NULL = not connected */
-    int timeout_ms;       /* for one call with all its repeats */
-    int attempt_ms;       /* for one answer; a receive's wait is added */
-    uint8_t session[16];  /* for numbered sends */
-    uint32_t epoch;       /* 0 = no session open: sends are not numbered */
-    uint64_t sequence;    /* of the last numbered send */
-    uint64_t repeats;     /* requests that had to be written again */
+    int node;            /* the one we talk to, 1..count */
+    struct wire *wire;   /* NULL = not connected */
+    int timeout_ms;      /* for one call with all its repeats */
+    int attempt_ms;      /* for one answer; a receive's wait is added */
+    uint8_t session[16]; /* for numbered sends */
+    uint32_t epoch;      /* 0 = no session open: sends are not numbered */
+    uint64_t sequence;   /* of the last numbered send */
+    uint64_t repeats;    /* requests that had to be written again */
 };
 
 void caller_init(struct caller *c, const uint16_t *ports, int count, const char *actor);
 void caller_done(struct caller *c);
 
-/* Returns the status of the answer. What surely did not happen is repeated; what may have happened only if
- * `repeat_unknown`, else the status is HF_E_UNKNOWN_OUTCOME. HF_E_TIMEOUT: the bound was reached. */
+/* Returns the status of the answer. What surely did not happen is repeated; what may
+ * have happened only if `repeat_unknown`, else the status is HF_E_UNKNOWN_OUTCOME.
+ * HF_E_TIMEOUT: the bound was reached. */
 int caller_call(struct caller *c, struct op_request *request, bool repeat_unknown,
                 struct answer *a);
 
@@ -89,12 +94,13 @@ struct sent {
     int64_t took_ms;
 };
 /* fields: everything but the body; NULL = none. */
-struct sent queue_send(struct caller *c, const char *queue, const void *body, size_t len,
-                       const struct op_send_entry *fields);
+struct sent queue_send(struct caller *c, const char *queue, const void *body,
+                       size_t len, const struct op_send_entry *fields);
 struct sent queue_text(struct caller *c, const char *queue, const char *body);
 struct sent queue_later(struct caller *c, const char *queue, const char *body,
                         int64_t delay_ms);
-/* Up to LIMIT_BATCH entries in one request. The status of the request; results in `a`. */
+/* Up to LIMIT_BATCH entries in one request. The status of the request; results in
+ * `a`. */
 int queue_send_batch(struct caller *c, const char *queue, struct op_send_entry *entries,
                      uint32_t count, struct answer *a);
 
@@ -139,18 +145,21 @@ int queue_ack_all(struct caller *c, const char *queue, const struct answer *rece
 
 /* Counters; the slices in it are not valid. status in *status if not NULL. */
 struct op_queue_info queue_stats(struct caller *c, const char *queue, int *status);
-int queue_peek(struct caller *c, const char *queue, enum message_state state, uint32_t limit,
-               struct answer *a);
+int queue_peek(struct caller *c, const char *queue, enum message_state state,
+               uint32_t limit, struct answer *a);
 
-/* Receive and ack until nothing comes for idle_ms. each may be NULL. Returns how many were acked. */
+/* Receive and ack until nothing comes for idle_ms. each may be NULL. Returns how
+ * many were acked. */
 uint64_t queue_drain(struct caller *c, const char *queue, int idle_ms,
-                     void (*each)(void *ctx, const struct op_message *m, int64_t cluster_ms),
+                     void (*each)(void *ctx, const struct op_message *m,
+                                  int64_t cluster_ms),
                      void *ctx);
 
 /* Wait until `count` returns true for the queue's stats. */
 bool queue_until(struct caller *c, const char *queue, int timeout_ms,
                  bool (*done)(const struct op_queue_info *q, uint64_t n), uint64_t n);
-bool queue_empty(const struct op_queue_info *q, uint64_t n);   /* nothing ready, leased, scheduled */
+bool queue_empty(const struct op_queue_info *q,
+                 uint64_t n); /* nothing ready, leased, scheduled */
 bool queue_ready_is(const struct op_queue_info *q, uint64_t n);
 bool queue_parked_is(const struct op_queue_info *q, uint64_t n);
 

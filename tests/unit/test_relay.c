@@ -1,4 +1,5 @@
-/* test_relay.c: the wires of the cluster tests. A relay that does not cut would make partition tests pass for nothing. */
+/* test_relay.c: the wires of the cluster tests. A relay that does not cut would make
+ * partition tests pass for nothing. */
 #include "tests/lib/probe.h"
 #include "tests/lib/relay.h"
 
@@ -21,7 +22,8 @@ struct ends {
 
 static struct ends ends_open(void)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint16_t relay_port = probe_port(), port = probe_port();
     int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     struct ends e;
