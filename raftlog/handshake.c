@@ -90,7 +90,9 @@ static enum handshake_status judge(const struct handshake_self *self, const uint
     if (bytes_get_u16(proof + 14) != self->node) {
         return HANDSHAKE_OTHER_NODE;
     }
-    if (wanted_disk != 0 && wanted_disk != self->disk_id) {
+    /* Only a knock may be meant for whichever disk is there. */
+    if (wanted_disk != self->disk_id &&
+        (wanted_disk != 0 || bytes_get_u32(proof + 8) != PURPOSE_KNOCK)) {
         return HANDSHAKE_OTHER_DISK;
     }
     return HANDSHAKE_OK;

@@ -13,7 +13,7 @@
  *      8  u32  purpose
  *     12  u16  node number of the dialer, u16 of the node it wants
  *     16  u64  disk id of the dialer
- *     24  u64  disk id it wants; 0 = any
+ *     24  u64  disk id it wants; 0 = any (knocks only)
  *     32       hash of the cluster's name (32)
  *     64       nonce (32)
  *     96       reserved (48), zero

@@ -11,6 +11,7 @@
 #include "proto/check.h"
 #include "proto/crc32c.h"
 #include "raftlog/bytes.h"
+#include "raftlog/identity.h"
 #include "raftlog/roster.h"
 
 #include <netinet/tcp.h>
@@ -52,6 +53,7 @@ struct peer_link {
     int64_t since_ms;
     int64_t heard_ms;
     struct handshake_peer peer;
+    uint64_t raft_id; /* of the peer, once it has proven itself */
     void *data;
     union {
         uv_connect_t connect;
@@ -265,14 +267,14 @@ static void link_open(struct peer_link *l)
 
     l->state = LINK_OPEN;
     l->opened = true;
+    l->raft_id = identity_raft_id(l->peer.node, l->peer.disk_id);
     l->heard_ms = net_now(n);
     link_options(l, l->peer.purpose == PURPOSE_TRANSFER ? PEER_TRANSFER_TIMEOUT_MS
                                                         : n->config.user_timeout_ms);
     for (other = n->links; l->target == NULL && other != NULL; other = other->next) {
         /* The peer dials again only when its former link is dead, whether we noticed or not. */
         if (other != l && other->target == NULL && other->state == LINK_OPEN &&
-            other->peer.purpose == l->peer.purpose && other->peer.node == l->peer.node &&
-            other->peer.disk_id == l->peer.disk_id) {
+            other->peer.purpose == l->peer.purpose && other->raft_id == l->raft_id) {
             peer_link_close(other);
         }
     }
@@ -1005,6 +1007,11 @@ const struct handshake_peer *peer_link_peer(const struct peer_link *l)
     return &l->peer;
 }
 
+uint64_t peer_link_raft_id(const struct peer_link *l)
+{
+    return l->raft_id;
+}
+
 struct peer_target *peer_link_target(const struct peer_link *l)
 {
     return l->target;
@@ -1030,15 +1037,14 @@ int64_t peer_link_heard_ms(const struct peer_link *l)
     return l->heard_ms;
 }
 
-struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose, uint64_t node,
-                                uint64_t disk_id)
+struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose, uint64_t raft_id)
 {
     struct peer_link *found = NULL;
     struct peer_link *l;
 
     for (l = n->links; l != NULL; l = l->next) {
-        if (l->state == LINK_OPEN && l->peer.purpose == purpose && l->peer.node == node &&
-            l->peer.disk_id == disk_id && (found == NULL || l->target != NULL)) {
+        if (l->state == LINK_OPEN && l->peer.purpose == purpose && l->raft_id == raft_id &&
+            (found == NULL || l->target != NULL)) {
             found = l;
         }
     }

@@ -73,6 +73,7 @@ const char *peer_target_address(const struct peer_target *t);
 struct peer_link *peer_target_link(const struct peer_target *t);
 
 const struct handshake_peer *peer_link_peer(const struct peer_link *l);
+uint64_t peer_link_raft_id(const struct peer_link *l); /* of the peer's disk */
 struct peer_target *peer_link_target(const struct peer_link *l); /* NULL: it was accepted */
 void *peer_link_data(const struct peer_link *l);
 void peer_link_set_data(struct peer_link *l, void *data);
@@ -87,7 +88,6 @@ void peer_link_resume(struct peer_link *l);
 void peer_link_close(struct peer_link *l);
 
 /* The best link of a purpose to a disk, a dialled one before an accepted one; NULL when there is none. */
-struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose, uint64_t node,
-                                uint64_t disk_id);
+struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose, uint64_t raft_id);
 
 #endif

@@ -14,6 +14,7 @@ struct propose_waiter {
 };
 
 struct propose_batch {
+    struct propose *owner;
     struct propose_batch *next;
     struct entry_builder entry;
     uint64_t index; /* 0 until placed */
@@ -61,7 +62,11 @@ static struct propose_batch *batch_take(struct propose *p)
         b->next = NULL;
         return b;
     }
-    return calloc(1, sizeof *b);
+    b = calloc(1, sizeof *b);
+    if (b != NULL) {
+        b->owner = p;
+    }
+    return b;
 }
 
 static void batch_give(struct propose *p, struct propose_batch *b)
@@ -195,7 +200,7 @@ void propose_flush(struct propose *p)
         flying_push(p, b);
         rc = p->callbacks->submit(p->ctx, bytes, b);
         if (rc != HF_OK) {
-            propose_finish(p, b, rc);
+            propose_finish(b, rc);
             continue;
         }
         p->entries++;
@@ -231,13 +236,15 @@ void propose_outcome(void *batch, uint32_t command, const struct op_reply *reply
     w.done(w.ctx, HF_OK, reply);
 }
 
-void propose_finish(struct propose *p, struct propose_batch *batch, int status)
+void propose_finish(void *batch, int status)
 {
-    flying_remove(p, batch);
+    struct propose_batch *b = batch;
+
+    flying_remove(b->owner, b);
     /* Applied means that every command had its outcome. */
-    CHECK(status != HF_OK || batch->answered == batch->count);
-    batch_answer(batch, status);
-    batch_give(p, batch);
+    CHECK(status != HF_OK || b->answered == b->count);
+    batch_answer(b, status);
+    batch_give(b->owner, b);
 }
 
 void propose_refuse(struct propose *p, int status)

@@ -18,8 +18,8 @@
 struct propose_batch;
 
 struct propose_callbacks {
-    /* Hand an entry to the log; HF_OK: propose_finish(batch) will be called exactly once, later. On anything
-     * else the batch's commands are answered with that status. */
+    /* Hand an entry to the log; HF_OK: propose_finish(batch) will be called exactly once, later, when the
+     * entry was applied or lost. On anything else the batch's commands are answered with that status. */
     int (*submit)(void *ctx, struct slice entry, struct propose_batch *batch);
     int64_t (*stamp)(void *ctx);
 };
@@ -58,7 +58,7 @@ struct propose_batch *propose_find(struct propose *p, uint64_t index, uint64_t t
 void propose_outcome(void *batch, uint32_t command, const struct op_reply *reply);
 
 /* The log is done with the batch. Commands without an outcome get `status`. Frees the batch. */
-void propose_finish(struct propose *p, struct propose_batch *batch, int status);
+void propose_finish(void *batch, int status);
 
 /* Answer everything that was not submitted yet with `status`. */
 void propose_refuse(struct propose *p, int status);

@@ -40,7 +40,7 @@ int roster_pack(const struct roster_entry *e, struct member *out)
     }
     n = snprintf(m.address, sizeof m.address, "%s %s %" PRIu32 " %016" PRIx64, e->peer_address,
                  e->client_address, e->generation, e->disk_id);
-    if (n < 0 || (size_t)n >= sizeof m.address) {
+    if (n < 0 || n > 255) { /* the records that carry it have one length byte */
         return HF_E_INVALID_ARGUMENT;
     }
     *out = m;

@@ -26,7 +26,7 @@ struct roster_entry {
 /* HOST:PORT without blanks, at most LIMIT_ADDRESS bytes. */
 bool roster_address_valid(const char *address);
 
-/* HF_E_INVALID_ARGUMENT: an address is not valid. */
+/* HF_E_INVALID_ARGUMENT: an address is not valid, or both together are longer than 225 bytes. */
 int roster_pack(const struct roster_entry *e, struct member *out);
 /* HF_E_CORRUPT: not such a text, or its disk id does not belong to the raft id. */
 int roster_parse(const struct member *m, struct roster_entry *out);
