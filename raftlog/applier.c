@@ -1,9 +1,10 @@
 /* applier.c: the state machine's housekeeping: apply, commit, checkpoint, digest.
  *
- * Apply writes into one open LMDB transaction; it is committed when the machine says that it is large enough,
- * or NODE_COMMIT_MS after the first write. The log is the write-ahead log, so no answer waits for that. A
- * checkpoint makes the state durable without stopping; the log is cut only when it is longer than
- * checkpoint_bytes, and never above the newest checkpoint. */
+ * Apply writes into one open LMDB transaction; it is committed when the machine says
+ * that it is large enough, or NODE_COMMIT_MS after the first write. The log is the
+ * write-ahead log, so no answer waits for that. A checkpoint makes the state durable
+ * without stopping; the log is cut only when it is longer than checkpoint_bytes, and
+ * never above the newest checkpoint. */
 #include "raftlog/node.h"
 
 #include "proto/check.h"
@@ -12,10 +13,12 @@
 
 static void applier_fatal(struct raftlog *r, const char *what, int rc)
 {
-    node_fatal(r, what, status_text(rc),
-               rc == HF_E_NO_SPACE ? "free space on the disk or raise the map, then start again"
-                                   : "check the disk; the node repairs itself from its peers when its data "
-                                     "directory is removed");
+    node_fatal(
+        r, what, status_text(rc),
+        rc == HF_E_NO_SPACE
+            ? "free space on the disk or raise the map, then start again"
+            : "check the disk; the node repairs itself from its peers when its data "
+              "directory is removed");
 }
 
 static void applier_commit(struct raftlog *r)
@@ -48,7 +51,8 @@ void applier_apply(struct raftlog *r, uint64_t index, uint64_t term, struct slic
     if (r->failed) {
         return;
     }
-    rc = machine_apply(r->machine, index, term, data, batch == NULL ? NULL : propose_outcome, batch);
+    rc = machine_apply(r->machine, index, term, data,
+                       batch == NULL ? NULL : propose_outcome, batch);
     if (rc != HF_OK) {
         applier_fatal(r, "the state cannot be written", rc);
         return;
@@ -58,7 +62,8 @@ void applier_apply(struct raftlog *r, uint64_t index, uint64_t term, struct slic
     if (machine_wants_commit(r->machine)) {
         applier_commit(r);
     } else if (!uv_is_active((uv_handle_t *)&r->commit) && r->handles > 0) {
-        CHECK(uv_timer_start(&r->commit, applier_on_commit_timer, NODE_COMMIT_MS, 0) == 0);
+        CHECK(uv_timer_start(&r->commit, applier_on_commit_timer, NODE_COMMIT_MS, 0) ==
+              0);
     }
 }
 
@@ -84,7 +89,8 @@ static void checkpoint_after(uv_work_t *work, int status)
         applier_fatal(r, "the state cannot be synced", r->checkpoint_status);
         return;
     }
-    if (!r->failed && r->driver != NULL && driver_log_bytes(r->driver) > r->config.checkpoint_bytes &&
+    if (!r->failed && r->driver != NULL &&
+        driver_log_bytes(r->driver) > r->config.checkpoint_bytes &&
         driver_snapshot(r->driver, index, r->config.trailing_bytes) != HF_OK) {
         node_note(r, RAFTLOG_DEBUG, "the log is not cut now: a snapshot is under way");
     }
@@ -95,7 +101,8 @@ void applier_tick(struct raftlog *r)
     int64_t now = node_mono(r);
     int rc;
 
-    if (r->checkpoint != NULL || r->driver == NULL || r->staged || r->phase != NODE_RUNNING ||
+    if (r->checkpoint != NULL || r->driver == NULL || r->staged ||
+        r->phase != NODE_RUNNING ||
         machine_applied(r->machine) <= machine_durable(r->machine)) {
         return;
     }
@@ -111,7 +118,8 @@ void applier_tick(struct raftlog *r)
         return;
     }
     r->checkpoint_work.data = r;
-    CHECK(uv_queue_work(r->loop, &r->checkpoint_work, checkpoint_work, checkpoint_after) == 0);
+    CHECK(uv_queue_work(r->loop, &r->checkpoint_work, checkpoint_work,
+                        checkpoint_after) == 0);
 }
 
 void applier_final_checkpoint(struct raftlog *r)
@@ -128,8 +136,10 @@ void applier_final_checkpoint(struct raftlog *r)
         machine_checkpoint_end(r->machine, c, rc == HF_OK);
     }
     if (rc != HF_OK) {
-        node_note(r, RAFTLOG_ERROR, "the last checkpoint failed: %s: the log is replayed at the next start",
-                  status_text(rc));
+        node_note(
+            r, RAFTLOG_ERROR,
+            "the last checkpoint failed: %s: the log is replayed at the next start",
+            status_text(rc));
     }
 }
 
@@ -139,8 +149,8 @@ static void digest_work(uv_work_t *work)
 {
     struct raftlog *r = work->data;
 
-    r->digest_status =
-        digest_run(r->digest, &r->digest_run_index, &r->digest_run_value, &r->digest_stop);
+    r->digest_status = digest_run(r->digest, &r->digest_run_index, &r->digest_run_value,
+                                  &r->digest_stop);
 }
 
 static void digest_after(uv_work_t *work, int status)
@@ -154,11 +164,13 @@ static void digest_after(uv_work_t *work, int status)
         r->digest_index = r->digest_run_index;
         r->digest_value = r->digest_run_value;
     }
-    r->digest_done(r->digest_ctx, r->digest_status, r->digest_run_index, r->digest_run_value);
+    r->digest_done(r->digest_ctx, r->digest_status, r->digest_run_index,
+                   r->digest_run_value);
 }
 
 int raftlog_digest(struct raftlog *r,
-                   void (*done)(void *ctx, int status, uint64_t index, uint64_t digest), void *ctx)
+                   void (*done)(void *ctx, int status, uint64_t index, uint64_t digest),
+                   void *ctx)
 {
     int rc;
 

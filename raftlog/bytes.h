@@ -1,4 +1,5 @@
-/* bytes.h: big-endian integers in byte arrays, and a reader and a writer that cannot run past the end. */
+/* bytes.h: big-endian integers in byte arrays, and a reader and a writer that cannot
+ * run past the end. */
 #ifndef HF_RAFTLOG_BYTES_H
 #define HF_RAFTLOG_BYTES_H
 
@@ -152,8 +153,8 @@ static inline uint64_t bytes_read_u64(struct bytes_reader *r)
     return p == NULL ? 0 : bytes_get_u64(p);
 }
 
-/* A text written by bytes_write_text into `out` (size bytes, always terminated). One that does not fit, or
- * holds a zero byte, fails. */
+/* A text written by bytes_write_text into `out` (size bytes, always terminated). One
+ * that does not fit, or holds a zero byte, fails. */
 static inline void bytes_read_text(struct bytes_reader *r, char *out, size_t size)
 {
     size_t len = bytes_read_u8(r);

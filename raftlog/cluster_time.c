@@ -19,15 +19,15 @@ int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_m
     int64_t passed_ms = mono_ms - t->mono_ms;
 
     if (passed_ms > 0) {
-        int64_t slew_us = passed_ms * CLUSTER_TIME_SLEW_PER_MILLE; /* 1/1000 ms = 1 us */
+        int64_t slew_us = passed_ms * CLUSTER_TIME_SLEW_PER_MILLE; /* of us per ms */
         int64_t gap_us;
 
         t->mono_ms = mono_ms;
         t->now_us += passed_ms * 1000;
         gap_us = wall_ms * 1000 - t->now_us;
-        /* Both clocks are read in whole milliseconds of different phase. Within that noise the wall clock
-         * is the truth: without this, cluster time could stand a millisecond ahead of it, and a message
-         * would be seen a millisecond early. */
+        /* Both clocks are read in whole milliseconds of different phase. Within that
+         * noise the wall clock is the truth: without this, cluster time could stand a
+         * millisecond ahead of it, and a message would be seen a millisecond early. */
         if (gap_us >= -CLUSTER_TIME_PHASE_US && gap_us <= CLUSTER_TIME_PHASE_US) {
             slew_us = CLUSTER_TIME_PHASE_US;
         }

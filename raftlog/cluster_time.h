@@ -1,9 +1,11 @@
-/* cluster_time.h: the time that entries are stamped with: it never goes back, whatever a wall clock does.
+/* cluster_time.h: the time that entries are stamped with: it never goes back, whatever
+ * a wall clock does.
  *
- * At the start of a term it is max(last applied stamp, wall clock). From there it follows the monotonic
- * clock and is slewed towards the wall clock by at most CLUSTER_TIME_SLEW_PER_MILLE, so that a wall clock
- * that jumps neither expires leases nor fires schedules early: a jump of an hour is followed within 100
- * hours, by a cluster time that runs 1 % fast (or slow).
+ * At the start of a term it is max(last applied stamp, wall clock). From there it
+ * follows the monotonic clock and is slewed towards the wall clock by at most
+ * CLUSTER_TIME_SLEW_PER_MILLE, so that a wall clock that jumps neither expires leases
+ * nor fires schedules early: a jump of an hour is followed within 100 hours, by a
+ * cluster time that runs 1 % fast (or slow).
  *
  * Pure data: both clocks are passed in. */
 #ifndef HF_RAFTLOG_CLUSTER_TIME_H
@@ -12,8 +14,8 @@
 #include <stdint.h>
 
 #define CLUSTER_TIME_SLEW_PER_MILLE 10
-#define CLUSTER_TIME_PHASE_US 3000 /* a gap no larger than this is followed at once */
-#define CLUSTER_TIME_GAP_MS 2000 /* between wall clock and cluster time: worth a warning */
+#define CLUSTER_TIME_PHASE_US       3000 /* a smaller gap is followed at once */
+#define CLUSTER_TIME_GAP_MS         2000 /* to the wall clock: worth a warning */
 
 struct cluster_time {
     int64_t now_us; /* microseconds, so that slewing loses nothing to rounding */

@@ -1,10 +1,12 @@
 /* disk_posix.c: see disk_posix.h.
  *
- * A write that fails is reported as HF_E_NO_SPACE (ENOSPC, EDQUOT) or HF_E_IO and never retried: after a
- * failed fdatasync the kernel may have dropped the dirty pages, so a second one would report a lie.
+ * A write that fails is reported as HF_E_NO_SPACE (ENOSPC, EDQUOT) or HF_E_IO and never
+ * retried: after a failed fdatasync the kernel may have dropped the dirty pages, so a
+ * second one would report a lie.
  *
- * A new segment's name must be durable before a write into it counts: the rename of the prepared file and the
- * sync of the directory happen in the writing thread, before the data. */
+ * A new segment's name must be durable before a write into it counts: the rename of the
+ * prepared file and the sync of the directory happen in the writing thread, before the
+ * data. */
 #include "raftlog/disk_posix.h"
 
 #include "proto/check.h"
@@ -23,7 +25,7 @@
 #include <unistd.h>
 
 #define DISK_NAME_BYTES 32u
-#define DISK_PREPARED "prepared"
+#define DISK_PREPARED   "prepared"
 
 /* What the reading thread does, besides reads. */
 struct disk_chore {
@@ -144,7 +146,8 @@ static void slot_name(enum disk_slot slot, int copy, char out[DISK_NAME_BYTES])
     (void)snprintf(out, DISK_NAME_BYTES, "%s.%d", names[slot], copy);
 }
 
-static int disk_slot_read(void *ctx, enum disk_slot slot, int copy, void *data, size_t *len)
+static int disk_slot_read(void *ctx, enum disk_slot slot, int copy, void *data,
+                          size_t *len)
 {
     struct disk_posix *d = ctx;
     char name[DISK_NAME_BYTES];
@@ -171,7 +174,8 @@ static int disk_slot_read(void *ctx, enum disk_slot slot, int copy, void *data, 
     return rc;
 }
 
-static int disk_slot_write(void *ctx, enum disk_slot slot, int copy, const void *data, size_t len)
+static int disk_slot_write(void *ctx, enum disk_slot slot, int copy, const void *data,
+                           size_t len)
 {
     struct disk_posix *d = ctx;
     char name[DISK_NAME_BYTES];
@@ -342,7 +346,7 @@ static int disk_segment_begin(void *ctx, uint32_t segment, const void *data, siz
 
 /* ---- the writing thread ---- */
 
-/* Give the prepared file, or a new one, the segment's name, and make the name durable. */
+/* Give the prepared file, or a new one, the segment's name, durably. */
 static int segment_create(struct disk_posix *d, const char *name, int *out)
 {
     int fd;
@@ -461,10 +465,12 @@ static int disk_do_read(struct disk_posix *d, const struct disk_read *r)
     return rc;
 }
 
-/* Allocate the next segment ahead. A failure is not reported: the write that needs the room will say so. */
+/* Allocate the next segment ahead. A failure is not reported: the write that needs the
+ * room will say so. */
 static void disk_prepare(struct disk_posix *d)
 {
-    int fd = openat(d->log_fd, DISK_PREPARED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd =
+        openat(d->log_fd, DISK_PREPARED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
     if (fd < 0) {
         return; /* it is there already */
@@ -475,7 +481,8 @@ static void disk_prepare(struct disk_posix *d)
     (void)close(fd); /* no data was written */
 }
 
-/* Segments that stay behind after a crash here are dropped by the next call: the log names a bound. */
+/* Segments that stay behind after a crash here are dropped by the next call: the log
+ * names a bound. */
 static void disk_drop(struct disk_posix *d, uint32_t before)
 {
     DIR *dir = log_dir(d);
@@ -642,10 +649,11 @@ static int open_dirs(struct disk_posix *d, const char *dir, char *why, size_t si
         if (errno != EWOULDBLOCK) {
             goto fail;
         }
-        (void)snprintf(why, size,
-                       "the data directory %s is in use by another process: stop that one, or "
-                       "use another directory",
-                       dir);
+        (void)snprintf(
+            why, size,
+            "the data directory %s is in use by another process: stop that one, or "
+            "use another directory",
+            dir);
         return HF_E_CONFLICT;
     }
     if (mkdirat(d->dir_fd, "log", 0700) != 0 && errno != EEXIST) {
@@ -662,10 +670,11 @@ static int open_dirs(struct disk_posix *d, const char *dir, char *why, size_t si
 
 fail:
     rc = disk_status(errno);
-    (void)snprintf(why, size,
-                   "the data directory %s cannot be used: %s: check that it exists, belongs to "
-                   "this user and is on a writable disk",
-                   dir, strerror(errno));
+    (void)snprintf(
+        why, size,
+        "the data directory %s cannot be used: %s: check that it exists, belongs to "
+        "this user and is on a writable disk",
+        dir, strerror(errno));
     return rc;
 }
 
@@ -696,15 +705,16 @@ static void disk_join(struct disk_posix *d)
     uv_cond_signal(&d->reader_wakes);
     uv_mutex_unlock(&d->mutex);
     if (d->writer_runs) {
-        (void)uv_thread_join(&d->writer); /* fails only for a thread that is not there */
+        (void)uv_thread_join(
+            &d->writer); /* fails only for a thread that is not there */
     }
     if (d->reader_runs) {
         (void)uv_thread_join(&d->reader);
     }
 }
 
-int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out, char *why,
-                    size_t size)
+int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out,
+                    char *why, size_t size)
 {
     struct disk_posix *d = calloc(1, sizeof *d);
     int rc;
@@ -726,7 +736,8 @@ int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out, c
     }
     d->async.data = d;
     if (uv_async_init(loop, &d->async, disk_on_async) != 0) {
-        (void)snprintf(why, size, "no event descriptor left: raise the limit of open files");
+        (void)snprintf(why, size,
+                       "no event descriptor left: raise the limit of open files");
         rc = HF_E_MEMORY_LOW;
         goto fail_disk;
     }

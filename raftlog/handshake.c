@@ -1,5 +1,5 @@
-/* handshake.c: see handshake.h. The key is SHA-256 of the secret, so that a secret of any length, the empty
- * one included, is a key of one length. */
+/* handshake.c: see handshake.h. The key is SHA-256 of the secret, so that a secret of
+ * any length, the empty one included, is a key of one length. */
 #include "raftlog/handshake.h"
 
 #include "proto/check.h"
@@ -10,12 +10,12 @@
 #include <openssl/hmac.h>
 #include <sys/random.h>
 
-#define HANDSHAKE_MAGIC 0x48464e31u
-#define HANDSHAKE_VERSION 1u
-#define HASH_BYTES 32u
-#define PROOF_SIGNED_BYTES (HANDSHAKE_PROOF_BYTES - HASH_BYTES)
+#define HANDSHAKE_MAGIC     0x48464e31u
+#define HANDSHAKE_VERSION   1u
+#define HASH_BYTES          32u
+#define PROOF_SIGNED_BYTES  (HANDSHAKE_PROOF_BYTES - HASH_BYTES)
 #define ANSWER_SIGNED_BYTES (HANDSHAKE_ANSWER_BYTES - HASH_BYTES)
-#define LABEL_BYTES 8u
+#define LABEL_BYTES         8u
 
 static void hash_text(const char *text, uint8_t out[HASH_BYTES])
 {
@@ -24,8 +24,8 @@ static void hash_text(const char *text, uint8_t out[HASH_BYTES])
 
 /* HMAC over a label and two or three parts. */
 static void sign(const char *secret, const char *label, const uint8_t *challenge,
-                 const uint8_t *proof, size_t proof_len, const uint8_t *answer, size_t answer_len,
-                 uint8_t out[HASH_BYTES])
+                 const uint8_t *proof, size_t proof_len, const uint8_t *answer,
+                 size_t answer_len, uint8_t out[HASH_BYTES])
 {
     uint8_t key[HASH_BYTES];
     uint8_t text[LABEL_BYTES + HANDSHAKE_CHALLENGE_BYTES + HANDSHAKE_PROOF_BYTES +
@@ -54,7 +54,8 @@ int handshake_challenge(uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES])
     return HF_OK;
 }
 
-int handshake_prove(const struct handshake_self *self, const struct handshake_peer *wanted,
+int handshake_prove(const struct handshake_self *self,
+                    const struct handshake_peer *wanted,
                     const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
                     uint8_t proof[HANDSHAKE_PROOF_BYTES])
 {
@@ -80,7 +81,8 @@ int handshake_prove(const struct handshake_self *self, const struct handshake_pe
 }
 
 /* What a proof that holds deserves, by what it says. */
-static enum handshake_status judge(const struct handshake_self *self, const uint8_t *proof)
+static enum handshake_status judge(const struct handshake_self *self,
+                                   const uint8_t *proof)
 {
     uint64_t wanted_disk = bytes_get_u64(proof + 24);
 
@@ -100,8 +102,8 @@ static enum handshake_status judge(const struct handshake_self *self, const uint
 
 int handshake_check_proof(const struct handshake_self *self,
                           const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
-                          const uint8_t proof[HANDSHAKE_PROOF_BYTES], struct handshake_peer *peer,
-                          enum handshake_status *status)
+                          const uint8_t proof[HANDSHAKE_PROOF_BYTES],
+                          struct handshake_peer *peer, enum handshake_status *status)
 {
     uint32_t purpose = bytes_get_u32(proof + 8);
     uint8_t expected[HASH_BYTES];
@@ -116,7 +118,8 @@ int handshake_check_proof(const struct handshake_self *self,
         *status = HANDSHAKE_OTHER_CLUSTER;
         return HF_E_AUTH_FAILED;
     }
-    sign(self->secret, "dialer", challenge, proof, PROOF_SIGNED_BYTES, NULL, 0, expected);
+    sign(self->secret, "dialer", challenge, proof, PROOF_SIGNED_BYTES, NULL, 0,
+         expected);
     if (CRYPTO_memcmp(expected, proof + PROOF_SIGNED_BYTES, HASH_BYTES) != 0) {
         *status = HANDSHAKE_WRONG_SECRET;
         return HF_E_AUTH_FAILED;
@@ -130,7 +133,8 @@ int handshake_check_proof(const struct handshake_self *self,
 
 void handshake_answer(const struct handshake_self *self,
                       const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
-                      const uint8_t proof[HANDSHAKE_PROOF_BYTES], enum handshake_status status,
+                      const uint8_t proof[HANDSHAKE_PROOF_BYTES],
+                      enum handshake_status status,
                       uint8_t answer[HANDSHAKE_ANSWER_BYTES])
 {
     memset(answer, 0, HANDSHAKE_ANSWER_BYTES);

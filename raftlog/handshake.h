@@ -1,7 +1,8 @@
-/* handshake.h: how two nodes prove to each other who they are before a single frame is read.
+/* handshake.h: how two nodes prove to each other who they are before a single frame is
+ * read.
  *
- * Three messages of fixed length (big-endian), each side proving with HMAC-SHA-256 that it knows the
- * cluster's secret, over both nonces and everything that was said:
+ * Three messages of fixed length (big-endian), each side proving with HMAC-SHA-256 that
+ * it knows the cluster's secret, over both nonces and everything that was said:
  *
  *   CHALLENGE, acceptor to dialer, 40 bytes
  *      0  u32  magic "HFN1"
@@ -26,9 +27,10 @@
  *     16  u64  reserved, zero
  *     24       HMAC of "acceptor", the challenge, the proof, bytes 0..23
  *
- * The answer to a proof that does not hold carries no HMAC (zeros): it is a hint for a log line and nothing
- * else. The stream that follows is not encrypted or authenticated byte by byte; that is TLS's work, later.
- * Nothing here allocates, reads or writes: bytes in, bytes out. */
+ * The answer to a proof that does not hold carries no HMAC (zeros): it is a hint for a
+ * log line and nothing else. The stream that follows is not encrypted or authenticated
+ * byte by byte; that is TLS's work, later. Nothing here allocates, reads or writes:
+ * bytes in, bytes out. */
 #ifndef HF_RAFTLOG_HANDSHAKE_H
 #define HF_RAFTLOG_HANDSHAKE_H
 
@@ -38,8 +40,8 @@
 #include <stdint.h>
 
 #define HANDSHAKE_CHALLENGE_BYTES 40u
-#define HANDSHAKE_PROOF_BYTES 176u
-#define HANDSHAKE_ANSWER_BYTES 56u
+#define HANDSHAKE_PROOF_BYTES     176u
+#define HANDSHAKE_ANSWER_BYTES    56u
 
 enum handshake_purpose { PURPOSE_RAFT = 1, PURPOSE_KNOCK = 2, PURPOSE_TRANSFER = 3 };
 
@@ -50,7 +52,7 @@ enum handshake_status {
     HANDSHAKE_OTHER_NODE,    /* the acceptor has another node number */
     HANDSHAKE_OTHER_DISK,    /* the acceptor's disk is not the one that was meant */
     HANDSHAKE_SAME_NODE,     /* the dialer claims the acceptor's own node number */
-    HANDSHAKE_REMOVED,       /* the dialer's disk is not a member any more; said by a leader */
+    HANDSHAKE_REMOVED,       /* a leader: the dialer's disk is not a member any more */
     HANDSHAKE_BUSY,          /* no room for another such connection */
     HANDSHAKE_STATUSES
 };
@@ -71,23 +73,26 @@ struct handshake_peer {
 
 /* Acceptor. */
 int handshake_challenge(uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES]);
-/* Check a proof. `status` says what to answer; `peer` is filled when the proof holds (HF_OK), whatever the
- * status. HF_E_PROTOCOL: not a proof at all, close. HF_E_AUTH_FAILED: answer, then close. */
+/* Check a proof. `status` says what to answer; `peer` is filled when the proof holds
+ * (HF_OK), whatever the status. HF_E_PROTOCOL: not a proof at all, close.
+ * HF_E_AUTH_FAILED: answer, then close. */
 int handshake_check_proof(const struct handshake_self *self,
                           const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
-                          const uint8_t proof[HANDSHAKE_PROOF_BYTES], struct handshake_peer *peer,
-                          enum handshake_status *status);
+                          const uint8_t proof[HANDSHAKE_PROOF_BYTES],
+                          struct handshake_peer *peer, enum handshake_status *status);
 void handshake_answer(const struct handshake_self *self,
                       const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
-                      const uint8_t proof[HANDSHAKE_PROOF_BYTES], enum handshake_status status,
+                      const uint8_t proof[HANDSHAKE_PROOF_BYTES],
+                      enum handshake_status status,
                       uint8_t answer[HANDSHAKE_ANSWER_BYTES]);
 
 /* Dialer. HF_E_PROTOCOL: not a challenge of this version. */
-int handshake_prove(const struct handshake_self *self, const struct handshake_peer *wanted,
+int handshake_prove(const struct handshake_self *self,
+                    const struct handshake_peer *wanted,
                     const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
                     uint8_t proof[HANDSHAKE_PROOF_BYTES]);
-/* HF_E_PROTOCOL: not an answer. HF_E_AUTH_FAILED: not proven; status is a mere hint. HF_OK: status and the
- * acceptor's node and disk are proven. */
+/* HF_E_PROTOCOL: not an answer. HF_E_AUTH_FAILED: not proven; status is a mere hint.
+ * HF_OK: status and the acceptor's node and disk are proven. */
 int handshake_check_answer(const struct handshake_self *self,
                            const uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES],
                            const uint8_t proof[HANDSHAKE_PROOF_BYTES],

@@ -1,5 +1,6 @@
-/* identity.c: see identity.h. The happy path: read both copies, take the newer whole one, compare cluster and
- * node with what the configuration says. Ways to fail: foreign disk, both copies damaged, disk errors. */
+/* identity.c: see identity.h. The happy path: read both copies, take the newer whole
+ * one, compare cluster and node with what the configuration says. Ways to fail: foreign
+ * disk, both copies damaged, disk errors. */
 #include "raftlog/identity.h"
 
 #include "proto/check.h"
@@ -10,9 +11,10 @@
 #include <stdio.h>
 #include <sys/random.h>
 
-#define IDENTITY_MAGIC 0x48464944u
+#define IDENTITY_MAGIC   0x48464944u
 #define IDENTITY_VERSION 1u
-#define IDENTITY_RECORD_BYTES (64u + IDENTITY_CLUSTER_BYTES + MEMBERS_MAX * (9u + DRIVER_ADDRESS_BYTES))
+#define IDENTITY_RECORD_BYTES                                                          \
+    (64u + IDENTITY_CLUSTER_BYTES + MEMBERS_MAX * (9u + DRIVER_ADDRESS_BYTES))
 
 uint64_t identity_raft_id(uint64_t node, uint64_t disk_id)
 {
@@ -67,8 +69,8 @@ int identity_decode(const uint8_t *data, size_t len, struct identity *out)
     id.state = (enum identity_state)bytes_read_u8(&r);
     bytes_read_text(&r, id.cluster, sizeof id.cluster);
     id.founding.count = bytes_read_u8(&r);
-    if (version_node >> 16 != IDENTITY_VERSION || id.node == 0 || id.state > IDENTITY_MEMBER ||
-        id.founding.count > MEMBERS_MAX) {
+    if (version_node >> 16 != IDENTITY_VERSION || id.node == 0 ||
+        id.state > IDENTITY_MEMBER || id.founding.count > MEMBERS_MAX) {
         return HF_E_CORRUPT;
     }
     for (i = 0; i < id.founding.count; i++) {
@@ -84,8 +86,9 @@ int identity_decode(const uint8_t *data, size_t len, struct identity *out)
     return HF_OK;
 }
 
-/* Both copies, the older one first: a crash in between leaves one whole, and once this has returned a single
- * damaged copy cannot bring back a former state. (A member that read itself as blank would empty its disk.) */
+/* Both copies, the older one first: a crash in between leaves one whole, and once this
+ * has returned a single damaged copy cannot bring back a former state. (A member that
+ * read itself as blank would empty its disk.) */
 static int identity_write(const struct disk *disk, struct identity *id)
 {
     uint8_t record[IDENTITY_RECORD_BYTES];
@@ -97,8 +100,8 @@ static int identity_write(const struct disk *disk, struct identity *id)
         id->generation++;
         len = identity_encode(id, record, sizeof record);
         CHECK(len > 0);
-        rc = disk->ops->slot_write(disk->ctx, DISK_SLOT_IDENTITY, (int)(id->generation & 1),
-                                   record, len);
+        rc = disk->ops->slot_write(disk->ctx, DISK_SLOT_IDENTITY,
+                                   (int)(id->generation & 1), record, len);
         if (rc != HF_OK) {
             return rc;
         }
@@ -151,9 +154,10 @@ static int identity_make(const struct disk *disk, const char *cluster, uint64_t 
     int rc;
 
     (void)snprintf(id.cluster, sizeof id.cluster, "%s", cluster);
-    /* The low 48 bits become the raft id; all of them zero would look like "no disk". */
+    /* The low 48 bits become the raft id; all zero would look like "no disk". */
     while ((id.disk_id & 0xffffffffffffull) == 0) {
-        if (getrandom(&id.disk_id, sizeof id.disk_id, 0) != (ssize_t)sizeof id.disk_id) {
+        if (getrandom(&id.disk_id, sizeof id.disk_id, 0) !=
+            (ssize_t)sizeof id.disk_id) {
             return HF_E_IO;
         }
     }
@@ -177,21 +181,25 @@ int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
         rc = identity_make(disk, cluster, node, &id);
     }
     if (rc == HF_E_CORRUPT) {
-        (void)snprintf(why, size,
-                       "both copies of the disk's identity are damaged: remove the data "
-                       "directory; the node then comes back as a new member");
+        (void)snprintf(
+            why, size,
+            "both copies of the disk's identity are damaged: remove the data "
+            "directory; the node then comes back as a new member");
         return rc;
     }
     if (rc != HF_OK) {
-        (void)snprintf(why, size, "the disk's identity cannot be read or written: %s: check the disk",
-                       status_text(rc));
+        (void)snprintf(
+            why, size,
+            "the disk's identity cannot be read or written: %s: check the disk",
+            status_text(rc));
         return rc;
     }
     if (strcmp(id.cluster, cluster) != 0) {
-        (void)snprintf(why, size,
-                       "the data directory belongs to cluster \"%s\", not \"%s\": correct the "
-                       "cluster name or the data directory",
-                       id.cluster, cluster);
+        (void)snprintf(
+            why, size,
+            "the data directory belongs to cluster \"%s\", not \"%s\": correct the "
+            "cluster name or the data directory",
+            id.cluster, cluster);
         return HF_E_CONFLICT;
     }
     if (id.node != node) {
@@ -205,7 +213,8 @@ int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
     return HF_OK;
 }
 
-int identity_set_state(const struct disk *disk, struct identity *id, enum identity_state state)
+int identity_set_state(const struct disk *disk, struct identity *id,
+                       enum identity_state state)
 {
     struct identity next = *id;
     int rc;

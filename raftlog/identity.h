@@ -1,16 +1,18 @@
 /* identity.h: who this disk is: which cluster, which node, and which disk of that node.
  *
- * Raft's promise "one vote per term" hangs on a disk that remembers. So a raft id names a disk, not a
- * machine: when a node's disk is replaced or emptied, the node comes back under a new raft id, and the old
- * one is taken out of the membership. The identity says what this disk has been:
+ * Raft's promise "one vote per term" hangs on a disk that remembers. So a raft id names
+ * a disk, not a machine: when a node's disk is replaced or emptied, the node comes back
+ * under a new raft id, and the old one is taken out of the membership. The identity
+ * says what this disk has been:
  *
- *     BLANK ---------------------------------------> MEMBER    founding: the first log entry is on disk
- *     BLANK --> JOINING (a leader has spoken to it) -> MEMBER  its log or vote is on disk
+ *     BLANK ----------------> MEMBER   founded: the first log entry is on disk
+ *     BLANK --> JOINING               a leader has spoken to it
+ *               JOINING ----> MEMBER   its log or vote is on disk
  *
  * A disk that says MEMBER and has neither log nor vote has lost them and is refused.
  *
- * Record (big-endian), in two copies, both rewritten at each change; the higher generation that is whole
- * counts:
+ * Record (big-endian), in two copies, both rewritten at each change; the higher
+ * generation that is whole counts:
  *
  *     0  u32  magic "HFID"
  *     4  u16  version = 1
@@ -40,28 +42,31 @@ struct identity {
     uint64_t generation;
     enum identity_state state;
     char cluster[IDENTITY_CLUSTER_BYTES];
-    struct membership founding; /* what was founded; count 0 unless this disk took part in it */
+    struct membership
+        founding; /* what was founded; count 0 unless this disk took part in it */
 };
 
 /* (the disk id's low 48 bits) << 16 | node. Never 0. */
 uint64_t identity_raft_id(uint64_t node, uint64_t disk_id);
 uint64_t identity_node_of(uint64_t raft_id);
 
-/* Read the identity of a disk, or make one (a fresh random disk id, BLANK) and write it durably.
- *   HF_E_CONFLICT: the disk belongs to another cluster or node.
- *   HF_E_CORRUPT: both copies are damaged. HF_E_IO, HF_E_NO_SPACE.
- * `why` (size bytes) then says what is wrong and what to do. */
+/* Read the identity of a disk, or make one (a fresh random disk id, BLANK) and write it
+ * durably. HF_E_CONFLICT: the disk belongs to another cluster or node. HF_E_CORRUPT:
+ * both copies are damaged. HF_E_IO, HF_E_NO_SPACE. `why` (size bytes) then says what is
+ * wrong and what to do. */
 int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
                   struct identity *out, char *why, size_t size);
 
 /* Change the state, durably. On failure nothing of `id` changed. */
-int identity_set_state(const struct disk *disk, struct identity *id, enum identity_state state);
+int identity_set_state(const struct disk *disk, struct identity *id,
+                       enum identity_state state);
 
 /* State MEMBER together with the founding membership, durably. */
 int identity_set_founded(const struct disk *disk, struct identity *id,
                          const struct membership *founding);
 
-/* The record's bytes; for tests. The length, 0 if it does not fit. HF_E_CORRUPT on decoding anything else. */
+/* The record's bytes; for tests. The length, 0 if it does not fit. HF_E_CORRUPT on
+ * decoding anything else. */
 size_t identity_encode(const struct identity *id, uint8_t *out, size_t capacity);
 int identity_decode(const uint8_t *data, size_t len, struct identity *out);
 

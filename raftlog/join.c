@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define JOIN_VERSION 1u
+#define JOIN_VERSION    1u
 #define KNOCK_MAY_FOUND 1u
-#define ANSWER_MEMBER 1u
+#define ANSWER_MEMBER   1u
 
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
 {
@@ -18,7 +18,8 @@ static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
     size_t i;
 
     for (i = 0; i < len; i++) {
-        h = (h ^ p[i]) * 1099511628211ull; /* FNV-1a: equality of configurations, not security */
+        h = (h ^ p[i]) *
+            1099511628211ull; /* FNV-1a: equality of configurations, not security */
     }
     return h;
 }
@@ -50,7 +51,8 @@ void join_init(struct join *j, const struct raftlog_config *config, uint64_t dis
     j->self.disk_id = disk_id;
     j->self.bootstrap = config->bootstrap;
     j->self.peers_hash = hash_peers(config);
-    (void)snprintf(j->self.peer_address, sizeof j->self.peer_address, "%s", peer_address);
+    (void)snprintf(j->self.peer_address, sizeof j->self.peer_address, "%s",
+                   peer_address);
     (void)snprintf(j->self.client_address, sizeof j->self.client_address, "%s",
                    config->client_address);
     j->peer_count = config->peer_count;
@@ -91,7 +93,8 @@ static struct join_knock *knock_place(struct join *j, uint64_t node)
     return best;
 }
 
-int join_heard(struct join *j, uint64_t node, uint64_t disk_id, struct slice payload, int64_t now_ms)
+int join_heard(struct join *j, uint64_t node, uint64_t disk_id, struct slice payload,
+               int64_t now_ms)
 {
     struct bytes_reader r = {.data = payload.data, .len = payload.len};
     struct join_knock k = {.node = node, .disk_id = disk_id, .heard_ms = now_ms};
@@ -102,7 +105,8 @@ int join_heard(struct join *j, uint64_t node, uint64_t disk_id, struct slice pay
     bytes_read_text(&r, k.peer_address, sizeof k.peer_address);
     bytes_read_text(&r, k.client_address, sizeof k.client_address);
     if (r.failed || r.at != r.len || version != JOIN_VERSION || node == 0 ||
-        !roster_address_valid(k.peer_address) || !roster_address_valid(k.client_address)) {
+        !roster_address_valid(k.peer_address) ||
+        !roster_address_valid(k.client_address)) {
         return HF_E_PROTOCOL;
     }
     *knock_place(j, node) = k;
@@ -211,7 +215,8 @@ int join_decode_answer(struct slice payload, struct join_answer *out)
             return HF_E_PROTOCOL;
         }
     }
-    if (r.failed || r.at != r.len || (a.leader != 0 && !roster_address_valid(a.leader_address))) {
+    if (r.failed || r.at != r.len ||
+        (a.leader != 0 && !roster_address_valid(a.leader_address))) {
         return HF_E_PROTOCOL;
     }
     *out = a;

@@ -1,21 +1,26 @@
 /* join.h: how a node with an empty disk finds its place.
  *
- * A blank node knocks at every peer it knows, again and again, and says which disk it is, where it listens
- * and whether it may found a cluster. What the answers and the knocks of others lead to:
+ * A blank node knocks at every peer it knows, again and again, and says which disk it
+ * is, where it listens and whether it may found a cluster. What the answers and the
+ * knocks of others lead to:
  *
- *   founding   Every configured peer is blank, has `bootstrap` and the same list of peers. The one with the
- *              lowest number writes the founding membership (all disk ids in it) to its own disk, and from
- *              then on answers the knocks of those very disks with it.
- *   joining    Somebody is a member already: the cluster exists, so nothing is founded, whatever the
- *              configuration says. The knock waits with the leader (reform.h) until it is taken in.
+ *   founding   Every configured peer is blank, has `bootstrap` and the same list of
+ *              peers. The one with the lowest number writes the founding membership
+ *              (all disk ids in it) to its own disk, and from then on answers the
+ *              knocks of those very disks with it.
+ *   joining    Somebody is a member already: the cluster exists, so nothing is
+ *              founded, whatever the configuration says. The knock waits with the
+ *              leader (reform.h) until it is taken in.
  *
- * So a disk that was emptied never votes under an id that has voted: its new id is in no membership until a
- * leader has put it there. Pure data and bytes: no sockets, no clock.
+ * So a disk that was emptied never votes under an id that has voted: its new id is in
+ * no membership until a leader has put it there. Pure data and bytes: no sockets, no
+ * clock.
  *
  * KNOCK:  u8 version = 1, u8 flags (1 = may found), u64 hash of the list of peers,
  *         text peer address, text client address             (text: u8 length, bytes)
- * ANSWER: u8 version = 1, u8 flags (1 = member), u64 leader's node (0 = unknown), text its peer address,
- *         u8 count of founding members, then for each u64 raft id, text address */
+ * ANSWER: u8 version = 1, u8 flags (1 = member), u64 leader's node (0 = unknown),
+ *         text its peer address, u8 count of founding members, then for each
+ *         u64 raft id, text address */
 #ifndef HF_RAFTLOG_JOIN_H
 #define HF_RAFTLOG_JOIN_H
 
@@ -24,9 +29,9 @@
 #include "raftlog/raftlog.h"
 #include "raftlog/roster.h"
 
-#define JOIN_KNOCKS_MAX 32u
-#define JOIN_FRESH_MS 2000 /* a knock that is older does not count */
-#define JOIN_KNOCK_BYTES 512u
+#define JOIN_KNOCKS_MAX   32u
+#define JOIN_FRESH_MS     2000 /* a knock that is older does not count */
+#define JOIN_KNOCK_BYTES  512u
 #define JOIN_ANSWER_BYTES (512u + MEMBERS_MAX * (9u + DRIVER_ADDRESS_BYTES))
 
 struct join_knock {
@@ -58,8 +63,10 @@ void join_init(struct join *j, const struct raftlog_config *config, uint64_t dis
                const char *peer_address);
 
 size_t join_encode_knock(const struct join *j, uint8_t out[JOIN_KNOCK_BYTES]);
-/* A knock of a proven node. HF_E_PROTOCOL: not a knock. When all places are taken the oldest goes. */
-int join_heard(struct join *j, uint64_t node, uint64_t disk_id, struct slice payload, int64_t now_ms);
+/* A knock of a proven node. HF_E_PROTOCOL: not a knock. When all places are taken the
+ * oldest goes. */
+int join_heard(struct join *j, uint64_t node, uint64_t disk_id, struct slice payload,
+               int64_t now_ms);
 /* The last knock of a node, if it is fresh; else NULL. */
 const struct join_knock *join_find(const struct join *j, uint64_t node, int64_t now_ms);
 

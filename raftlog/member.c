@@ -1,8 +1,9 @@
 /* member.c: changes of the membership and of leadership.
  *
- * Two sources: the operator (one change at a time, answered when it is committed) and reform.h (what follows
- * from the membership and the knocks). Both go through the driver, which refuses a second change while one
- * is under way; then it is simply tried again. */
+ * Two sources: the operator (one change at a time, answered when it is committed) and
+ * reform.h (what follows from the membership and the knocks). Both go through the
+ * driver, which refuses a second change while one is under way; then it is simply tried
+ * again. */
 #include "raftlog/node.h"
 
 #include "proto/check.h"
@@ -27,12 +28,15 @@ static bool op_begin(struct raftlog *r, enum member_op_kind kind, uint64_t node,
                      raftlog_member_fn done, void *ctx)
 {
     if (!raftlog_serving(r)) {
-        done(ctx, r->leader_id != 0 && r->leader_id != r->raft_id ? HF_E_NOT_LEADER : HF_E_NO_LEADER,
+        done(ctx,
+             r->leader_id != 0 && r->leader_id != r->raft_id ? HF_E_NOT_LEADER
+                                                             : HF_E_NO_LEADER,
              "this node does not lead");
         return false;
     }
     if (r->op.kind != CHANGE_NONE) {
-        done(ctx, HF_E_CONFLICT, "another change of the membership is under way: try again");
+        done(ctx, HF_E_CONFLICT,
+             "another change of the membership is under way: try again");
         return false;
     }
     r->op = (struct member_op){
@@ -56,7 +60,8 @@ static void op_invalid(struct raftlog *r, const char *what)
 
 /* ---- the operator's changes ---- */
 
-void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done, void *ctx)
+void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done,
+                        void *ctx)
 {
     const struct join_knock *k;
     const struct member *newest;
@@ -67,11 +72,10 @@ void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done
     k = join_find(&r->join, node, node_mono(r));
     newest = roster_newest(driver_membership(r->driver), node);
     if (k == NULL) {
-        op_invalid(r,
-                   newest != NULL
-                       ? "is a member already"
-                       : "has not knocked: start it with an empty data directory and with --peers "
-                         "naming a member");
+        op_invalid(r, newest != NULL ? "is a member already"
+                                     : "has not knocked: start it with an empty data "
+                                       "directory and with --peers "
+                                       "naming a member");
         return;
     }
     r->op.raft_id = identity_raft_id(node, k->disk_id);
@@ -80,7 +84,8 @@ void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done
     }
 }
 
-void raftlog_member_remove(struct raftlog *r, uint64_t node, raftlog_member_fn done, void *ctx)
+void raftlog_member_remove(struct raftlog *r, uint64_t node, raftlog_member_fn done,
+                           void *ctx)
 {
     const struct membership *m;
     const struct member *x;
@@ -104,11 +109,13 @@ void raftlog_member_remove(struct raftlog *r, uint64_t node, raftlog_member_fn d
         }
     }
     if (alive < voters / 2 + 1) {
-        op_invalid(r, "cannot go: no majority of the others would be left that answers");
+        op_invalid(r,
+                   "cannot go: no majority of the others would be left that answers");
     }
 }
 
-void raftlog_member_promote(struct raftlog *r, uint64_t node, raftlog_member_fn done, void *ctx)
+void raftlog_member_promote(struct raftlog *r, uint64_t node, raftlog_member_fn done,
+                            void *ctx)
 {
     const struct member *x;
 
@@ -123,7 +130,8 @@ void raftlog_member_promote(struct raftlog *r, uint64_t node, raftlog_member_fn 
     }
 }
 
-void raftlog_transfer(struct raftlog *r, uint64_t node, raftlog_member_fn done, void *ctx)
+void raftlog_transfer(struct raftlog *r, uint64_t node, raftlog_member_fn done,
+                      void *ctx)
 {
     const struct member *x = NULL;
     int rc;
@@ -151,7 +159,8 @@ void raftlog_transfer(struct raftlog *r, uint64_t node, raftlog_member_fn done, 
 
 /* ---- carrying them out ---- */
 
-/* The log index up to which everything has to be committed for the change to be certain. */
+/* The log index up to which everything has to be committed for the change to be
+ * certain. */
 static void op_in_log(struct raftlog *r)
 {
     if (r->op.wait_commit == 0) {
@@ -162,7 +171,8 @@ static void op_in_log(struct raftlog *r)
     }
 }
 
-/* One more attempt at a change that the driver refused because another one is under way. */
+/* One more attempt at a change that the driver refused because another one is under
+ * way. */
 static void op_try(struct raftlog *r, int rc)
 {
     if (rc != HF_OK && rc != HF_E_CONFLICT) {
@@ -237,12 +247,14 @@ static void op_tick(struct raftlog *r, int64_t now)
             member_end(r, HF_E_NOT_LEADER, "another node leads now: ask it");
             break;
         default:
-            member_end(r, HF_E_UNKNOWN_OUTCOME, "leadership was lost on the way: look at the membership");
+            member_end(r, HF_E_UNKNOWN_OUTCOME,
+                       "leadership was lost on the way: look at the membership");
         }
         return;
     }
     if (now > r->op.deadline_ms) {
-        member_end(r, HF_E_TIMEOUT, "it takes longer than a minute: look at the membership");
+        member_end(r, HF_E_TIMEOUT,
+                   "it takes longer than a minute: look at the membership");
         return;
     }
     switch (r->op.kind) {
@@ -281,19 +293,25 @@ static void reform(struct raftlog *r, int64_t now)
     node = identity_node_of(step.member.raft_id);
     switch (step.kind) {
     case REFORM_ADD:
-        if (driver_member_add(r->driver, step.member.raft_id, step.member.address) == HF_OK) {
+        if (driver_member_add(r->driver, step.member.raft_id, step.member.address) ==
+            HF_OK) {
             node_note(r, RAFTLOG_INFO,
-                      "node %" PRIu64 " came back with an empty disk: it is taken in as a new member", node);
+                      "node %" PRIu64
+                      " came back with an empty disk: it is taken in as a new member",
+                      node);
         }
         break;
     case REFORM_REMOVE:
         if (driver_member_remove(r->driver, step.member.raft_id) == HF_OK) {
-            node_note(r, RAFTLOG_INFO, "the former disk of node %" PRIu64 " leaves the membership", node);
+            node_note(r, RAFTLOG_INFO,
+                      "the former disk of node %" PRIu64 " leaves the membership",
+                      node);
         }
         break;
     case REFORM_PROMOTE:
         if (driver_member_promote(r->driver, step.member.raft_id) == HF_OK) {
-            node_note(r, RAFTLOG_INFO, "node %" PRIu64 " catches up and then votes", node);
+            node_note(r, RAFTLOG_INFO, "node %" PRIu64 " catches up and then votes",
+                      node);
         }
         break;
     case REFORM_NOTHING:

@@ -1,10 +1,11 @@
 /* node.c: see raftlog.h for what it promises and node.h for its parts.
  *
- * A start: directory, identity, state, machine, then the log if this disk has one, then the network. What is
- * refused is refused here, with a sentence. A blank disk waits in welcome.c.
+ * A start: directory, identity, state, machine, then the log if this disk has one, then
+ * the network. What is refused is refused here, with a sentence. A blank disk waits in
+ * welcome.c.
  *
- * A turn of the loop ends in node_turn: events for the owner first, because they make proposals, then one
- * flush of what was proposed in the whole turn. */
+ * A turn of the loop ends in node_turn: events for the owner first, because they make
+ * proposals, then one flush of what was proposed in the whole turn. */
 #include "raftlog/node.h"
 
 #include "proto/check.h"
@@ -14,7 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NODE_HANDOVER_PAUSE_MS 10000 /* between two attempts to hand over because of a full disk */
+#define NODE_HANDOVER_PAUSE_MS                                                         \
+    10000 /* between two attempts to hand over because of a full disk */
 #define NODE_REPORT_FRESH_MS 3000
 
 int64_t node_mono(const struct raftlog *r)
@@ -38,7 +40,8 @@ void node_note(struct raftlog *r, enum raftlog_level level, const char *format, 
     r->events->note(r->ctx, level, text);
 }
 
-void node_fatal(struct raftlog *r, const char *what, const char *why, const char *remedy)
+void node_fatal(struct raftlog *r, const char *what, const char *why,
+                const char *remedy)
 {
     if (r->failed) {
         return;
@@ -58,7 +61,8 @@ bool node_alive(void *raftlog, uint64_t raft_id)
     uint64_t node = identity_node_of(raft_id);
     const struct peer_report *report = welcome_reported(r, raft_id);
 
-    return node == r->config.node || (report != NULL && node_mono(r) - report->heard_ms <= NODE_ALIVE_MS);
+    return node == r->config.node ||
+           (report != NULL && node_mono(r) - report->heard_ms <= NODE_ALIVE_MS);
 }
 
 /* ---- what the driver calls ---- */
@@ -93,7 +97,8 @@ static void node_on_need_transfer(void *ctx, uint64_t raft_id)
     replica_needed(ctx, raft_id);
 }
 
-static void node_on_fatal(void *ctx, const char *what, const char *why, const char *remedy)
+static void node_on_fatal(void *ctx, const char *what, const char *why,
+                          const char *remedy)
 {
     node_fatal(ctx, what, why, remedy);
 }
@@ -153,7 +158,8 @@ int node_found(struct raftlog *r, const struct membership *m)
         rc = node_open_driver(r, why, sizeof why);
     }
     if (rc != HF_OK) {
-        node_fatal(r, "the cluster cannot be founded", why, "check the disk, then start again");
+        node_fatal(r, "the cluster cannot be founded", why,
+                   "check the disk, then start again");
     }
     return rc;
 }
@@ -168,7 +174,8 @@ int node_join(struct raftlog *r)
         rc = node_open_driver(r, why, sizeof why);
     }
     if (rc != HF_OK) {
-        node_fatal(r, "the node cannot join its cluster", why, "check the disk, then start again");
+        node_fatal(r, "the node cannot join its cluster", why,
+                   "check the disk, then start again");
     }
     return rc;
 }
@@ -193,7 +200,8 @@ void node_joined(struct raftlog *r)
 
 static void turn_serving(struct raftlog *r)
 {
-    bool serving = r->driver != NULL && driver_serving(r->driver) && r->phase == NODE_RUNNING;
+    bool serving =
+        r->driver != NULL && driver_serving(r->driver) && r->phase == NODE_RUNNING;
     uint64_t term = r->driver == NULL ? 0 : driver_term(r->driver);
     int64_t now = node_mono(r);
 
@@ -202,7 +210,8 @@ static void turn_serving(struct raftlog *r)
         r->events->serving(r->ctx, false, r->serving_term, 0);
     }
     if (!r->serving && serving) {
-        int64_t outage = r->leader_alive_ms == INT64_MIN ? INT64_MAX : now - r->leader_alive_ms;
+        int64_t outage =
+            r->leader_alive_ms == INT64_MIN ? INT64_MAX : now - r->leader_alive_ms;
 
         r->serving = true;
         r->serving_term = term;
@@ -210,7 +219,8 @@ static void turn_serving(struct raftlog *r)
         r->events->serving(r->ctx, true, term, outage);
     }
     if (!r->serving && r->propose.waiting != NULL) {
-        propose_refuse(&r->propose, r->phase == NODE_RUNNING ? HF_E_NOT_LEADER : HF_E_UNAVAILABLE);
+        propose_refuse(&r->propose,
+                       r->phase == NODE_RUNNING ? HF_E_NOT_LEADER : HF_E_UNAVAILABLE);
     }
 }
 
@@ -281,8 +291,8 @@ static uint64_t find_heir(const struct raftlog *r)
         uint64_t match = driver_match(r->driver, x->raft_id);
 
         if (x->role == MEMBER_VOTER && x->raft_id != r->raft_id && report != NULL &&
-            node_mono(r) - report->heard_ms <= NODE_REPORT_FRESH_MS && !report->disk_low &&
-            match >= best_match) {
+            node_mono(r) - report->heard_ms <= NODE_REPORT_FRESH_MS &&
+            !report->disk_low && match >= best_match) {
             best = x->raft_id;
             best_match = match;
         }
@@ -303,7 +313,8 @@ static void second_handover(struct raftlog *r, int64_t now)
     }
     r->disk_handover_ms = now + NODE_HANDOVER_PAUSE_MS;
     node_note(r, RAFTLOG_WARN,
-              "leadership goes to node %" PRIu64 ": only %" PRIu64 " MiB are free on this disk",
+              "leadership goes to node %" PRIu64 ": only %" PRIu64
+              " MiB are free on this disk",
               identity_node_of(heir), r->disk_free >> 20);
     (void)driver_transfer(r->driver, heir); /* tried again after the pause */
 }
@@ -313,21 +324,25 @@ static void second_disk(struct raftlog *r)
     bool low;
 
     if (disk_posix_free_bytes(r->disk, &r->disk_free) != HF_OK) {
-        node_fatal(r, "the data directory cannot be examined", "statvfs failed", "check the disk");
+        node_fatal(r, "the data directory cannot be examined", "statvfs failed",
+                   "check the disk");
         return;
     }
     if (r->disk_free < r->config.disk_stop_bytes) {
         char why[160];
 
-        (void)snprintf(why, sizeof why, "%" PRIu64 " MiB are free, %" PRIu64 " MiB are needed",
+        (void)snprintf(why, sizeof why,
+                       "%" PRIu64 " MiB are free, %" PRIu64 " MiB are needed",
                        r->disk_free >> 20, r->config.disk_stop_bytes >> 20);
-        node_fatal(r, "the disk is full", why, "free space on the disk, then start again");
+        node_fatal(r, "the disk is full", why,
+                   "free space on the disk, then start again");
         return;
     }
     low = r->disk_free < r->config.disk_refuse_bytes || machine_store_full(r->machine);
     if (low != r->disk_low) {
-        node_note(r, RAFTLOG_WARN, low ? "sends are refused: %" PRIu64 " MiB are free on the disk"
-                                       : "sends are taken again: %" PRIu64 " MiB are free on the disk",
+        node_note(r, RAFTLOG_WARN,
+                  low ? "sends are refused: %" PRIu64 " MiB are free on the disk"
+                      : "sends are taken again: %" PRIu64 " MiB are free on the disk",
                   r->disk_free >> 20);
     }
     r->disk_low = low;
@@ -338,7 +353,8 @@ static void second_gap(struct raftlog *r)
     int64_t gap;
 
     if (r->serving) {
-        r->gap_ms = node_wall(r) - raftlog_now_ms(r); /* others: from the leader's report */
+        r->gap_ms =
+            node_wall(r) - raftlog_now_ms(r); /* others: from the leader's report */
     }
     gap = r->gap_ms < 0 ? -r->gap_ms : r->gap_ms;
     if (gap > CLUSTER_TIME_GAP_MS && !r->gap_warned) {
@@ -369,8 +385,9 @@ static void node_second(struct raftlog *r, int64_t now)
 
 static void stop_tick(struct raftlog *r, int64_t now);
 
-/* A process that was frozen may have been deposed without knowing. Answers to heartbeats from before are
- * still in its sockets and look fresh when they are read now; two election timeouts later they are old. */
+/* A process that was frozen may have been deposed without knowing. Answers to
+ * heartbeats from before are still in its sockets and look fresh when they are read
+ * now; two election timeouts later they are old. */
 static void tick_frozen(struct raftlog *r, int64_t now)
 {
     if (now - r->tick_ms > (int64_t)r->config.election_ms / 2) {
@@ -444,14 +461,15 @@ static const struct propose_callbacks node_propose_callbacks = {
     .stamp = node_stamp,
 };
 
-int raftlog_propose(struct raftlog *r, const struct command *command, raftlog_done_fn done,
-                    void *ctx)
+int raftlog_propose(struct raftlog *r, const struct command *command,
+                    raftlog_done_fn done, void *ctx)
 {
     if (r->failed || r->phase != NODE_RUNNING) {
         return HF_E_UNAVAILABLE;
     }
     if (!raftlog_serving(r)) {
-        return r->leader_id != 0 && r->leader_id != r->raft_id ? HF_E_NOT_LEADER : HF_E_NO_LEADER;
+        return r->leader_id != 0 && r->leader_id != r->raft_id ? HF_E_NOT_LEADER
+                                                               : HF_E_NO_LEADER;
     }
     return propose_add(&r->propose, command, done, ctx);
 }
@@ -465,7 +483,8 @@ struct machine *raftlog_machine(struct raftlog *r)
 
 bool raftlog_serving(const struct raftlog *r)
 {
-    return !r->failed && r->phase == NODE_RUNNING && r->driver != NULL && driver_serving(r->driver);
+    return !r->failed && r->phase == NODE_RUNNING && r->driver != NULL &&
+           driver_serving(r->driver);
 }
 
 bool raftlog_may_read(const struct raftlog *r)
@@ -476,15 +495,17 @@ bool raftlog_may_read(const struct raftlog *r)
     if (!raftlog_serving(r)) {
         return false;
     }
-    /* Half of the election timeout stays for the way of the answers that prove the majority.
-     * WEAK: an answer that was longer on its way than that proves less; reads through the log do not care. */
+    /* Half of the election timeout stays for the way of the answers that prove the
+     * majority. WEAK: an answer that was longer on its way than that proves less; reads
+     * through the log do not care. */
     now = node_mono(r);
-    return now >= r->read_from_ms && now - r->tick_ms <= half && driver_quorum_age_ms(r->driver) < half;
+    return now >= r->read_from_ms && now - r->tick_ms <= half &&
+           driver_quorum_age_ms(r->driver) < half;
 }
 
 int64_t raftlog_now_ms(const struct raftlog *r)
 {
-    /* Remembers what it gave out, which no caller can see but by time not going back. */
+    /* Remembers what it gave out; a caller sees only that time never goes back. */
     struct cluster_time *t = (struct cluster_time *)(uintptr_t)&r->time;
 
     return cluster_time_now(t, node_wall(r), node_mono(r));
@@ -492,7 +513,8 @@ int64_t raftlog_now_ms(const struct raftlog *r)
 
 const char *raftlog_leader_address(const struct raftlog *r, uint64_t *node)
 {
-    if (r->leader_id == 0 || r->driver == NULL || driver_leader(r->driver) != r->leader_id) {
+    if (r->leader_id == 0 || r->driver == NULL ||
+        driver_leader(r->driver) != r->leader_id) {
         *node = 0;
         return "";
     }
@@ -516,7 +538,8 @@ static const char *state_name(const struct raftlog *r)
     if (r->removed) {
         return "removed";
     }
-    if (roster_find(driver_membership(r->driver), r->raft_id) == NULL || r->in != NULL) {
+    if (roster_find(driver_membership(r->driver), r->raft_id) == NULL ||
+        r->in != NULL) {
         return "joining";
     }
     switch (driver_role(r->driver)) {
@@ -532,7 +555,8 @@ static const char *state_name(const struct raftlog *r)
 
 static void status_members(const struct raftlog *r, struct raftlog_status *out)
 {
-    static _Thread_local struct roster_entry entries[RAFTLOG_PEERS_MAX]; /* addresses are borrowed */
+    static _Thread_local struct roster_entry
+        entries[RAFTLOG_PEERS_MAX]; /* addresses are borrowed */
     const struct membership *m = driver_membership(r->driver);
     bool leads = node_leads(r);
     uint32_t i;
@@ -551,7 +575,8 @@ static void status_members(const struct raftlog *r, struct raftlog_status *out)
         member->peer_address = slice_text(e->peer_address);
         member->client_address = slice_text(e->client_address);
         member->match = leads ? driver_match(r->driver, e->raft_id) : 0;
-        member->reachable = leads && node_alive((struct raftlog *)(uintptr_t)r, e->raft_id);
+        member->reachable =
+            leads && node_alive((struct raftlog *)(uintptr_t)r, e->raft_id);
         out->member_count++;
     }
 }
@@ -628,11 +653,13 @@ static int check_config(const struct raftlog_config *c, char *why, size_t size)
     uint32_t k;
 
     if (c->node < 1 || c->node > 65535) {
-        (void)snprintf(why, size, "the node number must be from 1 to 65535: correct node-id");
+        (void)snprintf(why, size,
+                       "the node number must be from 1 to 65535: correct node-id");
         return HF_E_INVALID_ARGUMENT;
     }
     if (c->cluster[0] == '\0' || strlen(c->cluster) >= IDENTITY_CLUSTER_BYTES) {
-        (void)snprintf(why, size, "the cluster name must have 1 to 64 bytes: correct it");
+        (void)snprintf(why, size,
+                       "the cluster name must have 1 to 64 bytes: correct it");
         return HF_E_INVALID_ARGUMENT;
     }
     if (c->peer_count > RAFTLOG_PEERS_MAX) {
@@ -644,13 +671,17 @@ static int check_config(const struct raftlog_config *c, char *why, size_t size)
         listed = listed || c->peers[i].node == c->node;
         if (c->peers[i].node < 1 || c->peers[i].node > 65535 ||
             !roster_address_valid(c->peers[i].address)) {
-            (void)snprintf(why, size, "peer %" PRIu64 "@%s is not NUMBER@HOST:PORT: correct the list of peers",
+            (void)snprintf(why, size,
+                           "peer %" PRIu64
+                           "@%s is not NUMBER@HOST:PORT: correct the list of peers",
                            c->peers[i].node, c->peers[i].address);
             return HF_E_INVALID_ARGUMENT;
         }
         for (k = 0; k < i; k++) {
             if (c->peers[k].node == c->peers[i].node) {
-                (void)snprintf(why, size, "peer %" PRIu64 " is named twice: correct the list of peers",
+                (void)snprintf(why, size,
+                               "peer %" PRIu64
+                               " is named twice: correct the list of peers",
                                c->peers[i].node);
                 return HF_E_INVALID_ARGUMENT;
             }
@@ -658,14 +689,17 @@ static int check_config(const struct raftlog_config *c, char *why, size_t size)
     }
     if (c->bootstrap && !listed) {
         (void)snprintf(why, size,
-                       "a founding node must be in its own list of peers: add %" PRIu64 "@HOST:PORT",
+                       "a founding node must be in its own list of peers: add %" PRIu64
+                       "@HOST:PORT",
                        c->node);
         return HF_E_INVALID_ARGUMENT;
     }
-    if (!roster_address_valid(c->client_address) || !roster_address_valid(c->peer_listen) ||
+    if (!roster_address_valid(c->client_address) ||
+        !roster_address_valid(c->peer_listen) ||
         strlen(c->client_address) + strlen(c->peer_listen) > 225) {
-        (void)snprintf(why, size, "\"%s\" or \"%s\" is not HOST:PORT: correct the address", c->client_address,
-                       c->peer_listen);
+        (void)snprintf(why, size,
+                       "\"%s\" or \"%s\" is not HOST:PORT: correct the address",
+                       c->client_address, c->peer_listen);
         return HF_E_INVALID_ARGUMENT;
     }
     return HF_OK;
@@ -690,26 +724,31 @@ static int open_identity(struct raftlog *r, char *why, size_t size)
 {
     struct disk disk = disk_posix_disk(r->disk);
     bool empty = true;
-    int rc = identity_open(&disk, r->config.cluster, r->config.node, &r->identity, why, size);
+    int rc = identity_open(&disk, r->config.cluster, r->config.node, &r->identity, why,
+                           size);
 
     if (rc != HF_OK) {
         return rc;
     }
-    (void)snprintf(why, size, "the data directory %s cannot be read or written: check the disk",
+    (void)snprintf(why, size,
+                   "the data directory %s cannot be read or written: check the disk",
                    r->config.dir);
     rc = disk_posix_is_empty(r->disk, &empty);
     if (rc != HF_OK) {
         return rc;
     }
     if (r->identity.state == IDENTITY_MEMBER && empty) {
-        (void)snprintf(why, size,
-                       "the disk belongs to a member of the cluster, but its log and vote are gone: "
-                       "remove the data directory %s; the node then comes back as a new member",
-                       r->config.dir);
+        (void)snprintf(
+            why, size,
+            "the disk belongs to a member of the cluster, but its log and vote are "
+            "gone: "
+            "remove the data directory %s; the node then comes back as a new member",
+            r->config.dir);
         return HF_E_CORRUPT;
     }
     if (r->identity.state == IDENTITY_JOINING) {
-        rc = identity_set_state(&disk, &r->identity, empty ? IDENTITY_BLANK : IDENTITY_MEMBER);
+        rc = identity_set_state(&disk, &r->identity,
+                                empty ? IDENTITY_BLANK : IDENTITY_MEMBER);
     }
     if (rc == HF_OK && r->identity.state == IDENTITY_BLANK) {
         /* A founding that was cut short: this disk has not taken part in anything. */
@@ -757,7 +796,8 @@ static int open_net(struct raftlog *r, char *why, size_t size)
     return peer_net_open(&config, &r->net, why, size);
 }
 
-/* From here on nothing fails: handles that are on the loop can only be closed by running it. */
+/* From here on nothing fails: handles that are on the loop can only be closed by
+ * running it. */
 static void open_handles(struct raftlog *r)
 {
     CHECK(uv_timer_init(r->loop, &r->tick) == 0);
@@ -818,8 +858,8 @@ fail_disk:
 }
 
 int raftlog_open(uv_loop_t *loop, const struct raftlog_config *config,
-                 const struct raftlog_events *events, void *ctx, struct raftlog **out, char *why,
-                 size_t size)
+                 const struct raftlog_events *events, void *ctx, struct raftlog **out,
+                 char *why, size_t size)
 {
     struct raftlog *r;
     int rc = check_config(config, why, size);
@@ -848,7 +888,8 @@ int raftlog_open(uv_loop_t *loop, const struct raftlog_config *config,
         goto fail_node;
     }
     r->tick_ms = r->second_ms = r->checkpoint_ms = node_mono(r);
-    cluster_time_begin(&r->time, machine_cluster_ms(r->machine), node_wall(r), node_mono(r));
+    cluster_time_begin(&r->time, machine_cluster_ms(r->machine), node_wall(r),
+                       node_mono(r));
     open_handles(r);
     *out = r;
     welcome_start(r);
@@ -926,7 +967,8 @@ static void stop_drain(struct raftlog *r, int64_t now)
         return;
     }
     /* Workers are told to stop and do; a write under way ends by itself. */
-    if (applier_busy(r) || replica_busy(r) || (r->driver != NULL && !driver_idle(r->driver))) {
+    if (applier_busy(r) || replica_busy(r) ||
+        (r->driver != NULL && !driver_idle(r->driver))) {
         return;
     }
     stop_phase(r, NODE_CLOSING, now);

@@ -1,13 +1,14 @@
-/* node.h: the inside of struct raftlog, for the files that make up a node and for nobody else.
+/* node.h: the inside of struct raftlog, for the files that make up a node and for
+ * nobody else.
  *
- *   node.c      life: open, turn of the loop, stop; what the driver calls; the small questions
+ *   node.c      life: open, turn of the loop, stop; what the driver calls
  *   applier.c   apply, commit, checkpoint, digest: the state machine's housekeeping
- *   welcome.c   links between nodes: who is let in, knocks, founding, the first word of a leader
- *   member.c    changes of the membership and of leadership, begun by the operator or by reform.h
+ *   welcome.c   links between nodes: who is let in, knocks, founding
+ *   member.c    changes of the membership and of leadership
  *   replica.c   state transfers in both directions
  *
- * Rules: the driver must not be called from inside its own callbacks, so these only note what happened
- * (`due`), and node_turn, at the end of each turn of the loop, acts on it. */
+ * The driver must not be called from inside its own callbacks, so these only note what
+ * happened (`due`), and node_turn, at the end of each turn of the loop, acts on it. */
 #ifndef HF_RAFTLOG_NODE_H
 #define HF_RAFTLOG_NODE_H
 
@@ -23,19 +24,26 @@
 #include "raftlog/statedir.h"
 #include "raftlog/transfer.h"
 
-#define NODE_TICK_MS 10
-#define NODE_ALIVE_MS 2000
-#define NODE_KNOCK_MS 200
+#define NODE_TICK_MS   10
+#define NODE_ALIVE_MS  2000
+#define NODE_KNOCK_MS  200
 #define NODE_SECOND_MS 1000
 #define NODE_COMMIT_MS 5
-#define NODE_HANDOVER_MS 1500    /* of a stop: how long a hand-over of leadership may take */
-#define NODE_DRAIN_MS 3000       /* of a stop: how long entries in flight and workers may take */
-#define NODE_MEMBER_MS 60000     /* a membership operation that takes longer is given up */
+/* Of a stop: how long the hand-over of leadership, and the drain, may take. */
+#define NODE_HANDOVER_MS 1500
+#define NODE_DRAIN_MS    3000
+/* A membership operation that takes longer is given up. */
+#define NODE_MEMBER_MS      60000
 #define NODE_TRANSFER_QUEUE 16u
-#define NODE_REMOVED_DIRS 4u
+#define NODE_REMOVED_DIRS   4u
 
 /* Frames of PURPOSE_RAFT and PURPOSE_KNOCK links; transfer.h has its own. */
-enum node_frame { FRAME_RAFT = 1, FRAME_REPORT = 2, FRAME_KNOCK = 10, FRAME_KNOCK_ANSWER = 11 };
+enum node_frame {
+    FRAME_RAFT = 1,
+    FRAME_REPORT = 2,
+    FRAME_KNOCK = 10,
+    FRAME_KNOCK_ANSWER = 11
+};
 
 enum node_phase {
     NODE_RUNNING,
@@ -45,14 +53,21 @@ enum node_phase {
     NODE_STOPPED
 };
 
-enum member_op_kind { CHANGE_NONE, CHANGE_ADD, CHANGE_REMOVE, CHANGE_PROMOTE, CHANGE_TRANSFER };
+enum member_op_kind {
+    CHANGE_NONE,
+    CHANGE_ADD,
+    CHANGE_REMOVE,
+    CHANGE_PROMOTE,
+    CHANGE_TRANSFER
+};
 
 /* The operator's change under way; one at a time. */
 struct member_op {
     enum member_op_kind kind;
     uint64_t node;
     uint64_t raft_id;     /* ADD: the disk that comes in */
-    uint64_t wait_commit; /* log index that has to be committed; 0 = the change is not in the log yet */
+    uint64_t wait_commit; /* log index that has to be committed; 0 = the change is not
+                             in the log yet */
     int64_t deadline_ms;
     raftlog_member_fn done;
     void *ctx;
@@ -113,7 +128,8 @@ struct raftlog {
     uint64_t serving_term;
     uint64_t leader_id;
     struct roster_entry leader;
-    int64_t leader_alive_ms; /* mono when somebody led last; INT64_MIN = never since the start */
+    int64_t leader_alive_ms; /* mono when somebody led last; INT64_MIN = never since the
+                                start */
 
     /* applier.c */
     struct checkpoint *checkpoint;
@@ -126,9 +142,9 @@ struct raftlog {
     volatile bool digest_stop;
     void (*digest_done)(void *ctx, int status, uint64_t index, uint64_t digest);
     void *digest_ctx;
-    uint64_t digest_index, digest_value;      /* the newest */
+    uint64_t digest_index, digest_value;         /* the newest */
     uint64_t digest_run_index, digest_run_value; /* of the one under way */
-    int64_t gap_ms;     /* wall clock minus cluster time, when last known */
+    int64_t gap_ms; /* wall clock minus cluster time, when last known */
     bool gap_warned;
 
     /* disk space */
@@ -142,7 +158,8 @@ struct raftlog {
     struct peer_target *raft_targets[MEMBERS_MAX];
     uint32_t raft_target_count;
     struct peer_report reports[MEMBERS_MAX];
-    int64_t member_ms;      /* when some peer last answered that it is a member; INT64_MIN = never */
+    int64_t member_ms; /* when some peer last answered that it is a member; INT64_MIN =
+                          never */
     int64_t waiting_note_ms;
     uint8_t refused[RAFTLOG_PEERS_MAX]; /* the last refusal of each configured peer */
 
@@ -170,16 +187,19 @@ struct raftlog {
 /* ---- node.c ---- */
 
 int64_t node_mono(const struct raftlog *r);
-__attribute__((format(printf, 3, 4))) void node_note(struct raftlog *r, enum raftlog_level level,
-                                                     const char *format, ...);
-/* The node cannot go on. The owner ends the process; if it does not, nothing more is done here. */
-void node_fatal(struct raftlog *r, const char *what, const char *why, const char *remedy);
+__attribute__((format(printf, 3, 4))) void
+node_note(struct raftlog *r, enum raftlog_level level, const char *format, ...);
+/* The node cannot go on. The owner ends the process; if it does not, nothing more is
+ * done here. */
+void node_fatal(struct raftlog *r, const char *what, const char *why,
+                const char *remedy);
 int64_t node_wall(const struct raftlog *r);
 /* Start the driver on this disk. HF_OK or the status, with `why`. */
 int node_open_driver(struct raftlog *r, char *why, size_t size);
 /* Write the founding membership to this blank disk and start. A failure is fatal. */
 int node_found(struct raftlog *r, const struct membership *m);
-/* Start as a member that knows nobody: a leader has spoken to this blank disk. A failure is fatal. */
+/* Start as a member that knows nobody: a leader has spoken to this blank disk. A
+ * failure is fatal. */
 int node_join(struct raftlog *r);
 /* After the first word of a leader: what the disk remembers now makes it a member. */
 void node_joined(struct raftlog *r);
@@ -224,7 +244,8 @@ void replica_tick(struct raftlog *r);
 void replica_cancel(struct raftlog *r);
 bool replica_busy(const struct raftlog *r);
 void replica_opened(struct raftlog *r, struct peer_link *l);
-int replica_frame(struct raftlog *r, struct peer_link *l, uint32_t type, struct slice payload);
+int replica_frame(struct raftlog *r, struct peer_link *l, uint32_t type,
+                  struct slice payload);
 void replica_drained(struct raftlog *r, struct peer_link *l);
 void replica_closed(struct raftlog *r, struct peer_link *l);
 bool replica_admits(const struct raftlog *r);

@@ -2,8 +2,8 @@
  *
  * A link's life:
  *
- *     RESOLVING -> CONNECTING -> CHALLENGED -> PROVEN ----> OPEN -> CLOSING   (dialled)
- *                                ACCEPTED ----------------> OPEN -> CLOSING   (accepted)
+ *     RESOLVING -> CONNECTING -> CHALLENGED -> PROVEN -> OPEN -> CLOSING  dialled
+ *                                ACCEPTED -------------> OPEN -> CLOSING  accepted
  *
  * Every link is in net->links until its handle is closed. */
 #include "raftlog/peer.h"
@@ -19,15 +19,15 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define FRAME_HEADER_BYTES 12u
-#define PEER_BUFFER_BYTES (64u << 10)
-#define PEER_BUFFER_KEEP_BYTES (1u << 20)
-#define PEER_BACKOFF_MIN_MS 50
-#define PEER_BACKOFF_MAX_MS 1000
-#define PEER_NOTE_MS 5000
+#define FRAME_HEADER_BYTES       12u
+#define PEER_BUFFER_BYTES        (64u << 10)
+#define PEER_BUFFER_KEEP_BYTES   (1u << 20)
+#define PEER_BACKOFF_MIN_MS      50
+#define PEER_BACKOFF_MAX_MS      1000
+#define PEER_NOTE_MS             5000
 #define PEER_TRANSFER_TIMEOUT_MS 30000
-#define PEER_LISTEN_BACKLOG 512
-#define PEER_HOST_BYTES (LIMIT_ADDRESS + 1u)
+#define PEER_LISTEN_BACKLOG      512
+#define PEER_HOST_BYTES          (LIMIT_ADDRESS + 1u)
 
 enum link_state {
     LINK_RESOLVING,
@@ -149,8 +149,9 @@ static void net_note(struct peer_link *l, unsigned kind, const char *reason)
         return;
     }
     link_remote(l, remote, sizeof remote);
-    (void)snprintf(text, sizeof text, "peer connection from %s closed: %s (%u more like this)",
-                   remote, reason, limit->suppressed);
+    (void)snprintf(text, sizeof text,
+                   "peer connection from %s closed: %s (%u more like this)", remote,
+                   reason, limit->suppressed);
     limit->next_ms = net_now(n) + PEER_NOTE_MS;
     limit->suppressed = 0;
     n->config.callbacks->note(n->config.ctx, RAFTLOG_WARN, text);
@@ -210,7 +211,8 @@ static void link_on_closed(uv_handle_t *handle)
     link_free(handle->data);
 }
 
-/* The next dial comes soon after a link that worked, later and later after ones that did not. */
+/* The next dial comes soon after a link that worked, later and later after ones that
+ * did not. */
 static void target_lost(struct peer_target *t, bool worked)
 {
     int64_t now = net_now(t->net);
@@ -219,7 +221,8 @@ static void target_lost(struct peer_target *t, bool worked)
     if (worked) {
         t->backoff_ms = PEER_BACKOFF_MIN_MS;
     }
-    t->dial_ms = now + t->backoff_ms / 2 + (int64_t)((uint64_t)random() % (uint64_t)t->backoff_ms);
+    t->dial_ms = now + t->backoff_ms / 2 +
+                 (int64_t)((uint64_t)random() % (uint64_t)t->backoff_ms);
     t->backoff_ms *= 2;
     if (t->backoff_ms > PEER_BACKOFF_MAX_MS) {
         t->backoff_ms = PEER_BACKOFF_MAX_MS;
@@ -272,7 +275,8 @@ static void link_open(struct peer_link *l)
     link_options(l, l->peer.purpose == PURPOSE_TRANSFER ? PEER_TRANSFER_TIMEOUT_MS
                                                         : n->config.user_timeout_ms);
     for (other = n->links; l->target == NULL && other != NULL; other = other->next) {
-        /* The peer dials again only when its former link is dead, whether we noticed or not. */
+        /* The peer dials again only when its former link is dead, whether we noticed or
+         * not. */
         if (other != l && other->target == NULL && other->state == LINK_OPEN &&
             other->peer.purpose == l->peer.purpose && other->raft_id == l->raft_id) {
             peer_link_close(other);
@@ -311,7 +315,8 @@ static void link_on_written(uv_write_t *request, int status)
     }
 }
 
-/* Write the two buffers now as far as the socket takes them. The number of bytes, or a libuv error. */
+/* Write the two buffers now as far as the socket takes them. The number of bytes, or a
+ * libuv error. */
 static int link_try(struct peer_link *l, uv_buf_t bufs[2])
 {
     int n;
@@ -333,7 +338,7 @@ static void buf_skip(uv_buf_t bufs[2], size_t n)
     bufs[1].len -= n - head;
 }
 
-/* Header bytes of any length up to FRAME_HEADER_BYTES and a payload; takes the payload. */
+/* Up to FRAME_HEADER_BYTES of header and a payload, which it takes. */
 static int link_write(struct peer_link *l, const uint8_t *header, size_t header_len,
                       uint8_t *payload, size_t len)
 {
@@ -429,7 +434,8 @@ static void accepted_proof(struct peer_link *l)
 {
     struct peer_net *n = l->net;
     enum handshake_status status;
-    int rc = handshake_check_proof(&n->config.self, l->challenge, l->proof, &l->peer, &status);
+    int rc = handshake_check_proof(&n->config.self, l->challenge, l->proof, &l->peer,
+                                   &status);
 
     if (rc == HF_E_PROTOCOL) {
         net_note(l, HANDSHAKE_STATUSES, "it does not speak this protocol");
@@ -457,13 +463,15 @@ static void dialled_challenge(struct peer_link *l)
 {
     struct handshake_peer wanted = l->target->wanted;
 
-    if (handshake_prove(&l->net->config.self, &wanted, l->challenge, l->proof) != HF_OK) {
+    if (handshake_prove(&l->net->config.self, &wanted, l->challenge, l->proof) !=
+        HF_OK) {
         net_note(l, HANDSHAKE_STATUSES, "it does not speak this protocol");
         peer_link_close(l);
         return;
     }
     l->state = LINK_PROVEN;
-    (void)link_send_raw(l, l->proof, sizeof l->proof); /* on failure it has closed the link */
+    (void)link_send_raw(l, l->proof,
+                        sizeof l->proof); /* on failure it has closed the link */
 }
 
 static void dialled_answer(struct peer_link *l)
@@ -472,8 +480,8 @@ static void dialled_answer(struct peer_link *l)
     struct handshake_peer wanted = l->target->wanted;
     struct handshake_peer peer = {0};
     enum handshake_status status;
-    int rc = handshake_check_answer(&n->config.self, l->challenge, l->proof, l->answer, &peer,
-                                    &status);
+    int rc = handshake_check_answer(&n->config.self, l->challenge, l->proof, l->answer,
+                                    &peer, &status);
 
     if (rc == HF_OK && status == HANDSHAKE_OK && peer.node == wanted.node &&
         (wanted.disk_id == 0 || peer.disk_id == wanted.disk_id)) {
@@ -549,7 +557,8 @@ static bool link_reserve(struct peer_link *l, size_t need)
     return true;
 }
 
-/* One frame from the buffer at `at`. The bytes it took; 0: more are needed, or the link closed. */
+/* One frame from the buffer at `at`. The bytes it took; 0: more are needed, or the link
+ * closed. */
 static size_t link_frame(struct peer_link *l, size_t at)
 {
     struct peer_net *n = l->net;
@@ -577,7 +586,8 @@ static size_t link_frame(struct peer_link *l, size_t at)
         return 0;
     }
     l->heard_ms = net_now(n);
-    if (n->config.callbacks->frame(n->config.ctx, l, bytes_get_u32(p + 4), payload) != HF_OK &&
+    if (n->config.callbacks->frame(n->config.ctx, l, bytes_get_u32(p + 4), payload) !=
+            HF_OK &&
         l->state == LINK_OPEN) {
         net_note(l, HANDSHAKE_STATUSES, "a frame is not what this peer may send");
         peer_link_close(l);
@@ -627,7 +637,8 @@ static void link_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
         need = frame + PEER_BUFFER_BYTES;
     }
     if (link_reserve(l, need)) {
-        *buf = uv_buf_init((char *)l->in + l->in_len, (unsigned)(l->in_capacity - l->in_len));
+        *buf = uv_buf_init((char *)l->in + l->in_len,
+                           (unsigned)(l->in_capacity - l->in_len));
     }
 }
 
@@ -681,7 +692,8 @@ void peer_link_resume(struct peer_link *l)
 /* ---- dialling ---- */
 
 /* HOST:PORT or [HOST]:PORT; the address is valid (roster_address_valid). */
-static void address_split(const char *address, char host[PEER_HOST_BYTES], const char **port)
+static void address_split(const char *address, char host[PEER_HOST_BYTES],
+                          const char **port)
 {
     const char *colon = strrchr(address, ':');
     size_t len = (size_t)(colon - address);
@@ -695,7 +707,8 @@ static void address_split(const char *address, char host[PEER_HOST_BYTES], const
     *port = colon + 1;
 }
 
-static bool address_numeric(const char *host, const char *port, struct sockaddr_storage *out)
+static bool address_numeric(const char *host, const char *port,
+                            struct sockaddr_storage *out)
 {
     int number = atoi(port);
 
@@ -721,7 +734,8 @@ static void link_on_connected(uv_connect_t *request, int status)
 
 static void link_connect(struct peer_link *l, const struct sockaddr *address)
 {
-    /* Neither call fails but for want of memory or descriptors; the target tries again later. */
+    /* Neither call fails but for want of memory or descriptors; the target tries again
+     * later. */
     CHECK(uv_tcp_init(l->net->config.loop, &l->tcp) == 0);
     l->tcp.data = l;
     l->has_handle = true;
@@ -731,7 +745,8 @@ static void link_connect(struct peer_link *l, const struct sockaddr *address)
     }
 }
 
-static void link_on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *info)
+static void link_on_resolved(uv_getaddrinfo_t *request, int status,
+                             struct addrinfo *info)
 {
     struct peer_link *l = request->data;
     struct sockaddr_storage address;
@@ -777,8 +792,8 @@ static void target_dial(struct peer_target *t)
     }
     l->state = LINK_RESOLVING;
     l->resolve.data = l;
-    if (uv_getaddrinfo(t->net->config.loop, &l->resolve, link_on_resolved, host, port, &hints) !=
-        0) {
+    if (uv_getaddrinfo(t->net->config.loop, &l->resolve, link_on_resolved, host, port,
+                       &hints) != 0) {
         l->state = LINK_CLOSING;
         target_lost(t, false);
         link_free(l);
@@ -787,7 +802,8 @@ static void target_dial(struct peer_target *t)
     l->resolving = true;
 }
 
-struct peer_target *peer_target_add(struct peer_net *n, const struct handshake_peer *wanted,
+struct peer_target *peer_target_add(struct peer_net *n,
+                                    const struct handshake_peer *wanted,
                                     const char *address)
 {
     struct peer_target *t;
@@ -853,7 +869,8 @@ static void net_evict(struct peer_net *n)
         }
     }
     if (pending > PEER_PENDING_MAX) {
-        net_note(oldest, HANDSHAKE_BUSY, "too many connections that have not proven themselves");
+        net_note(oldest, HANDSHAKE_BUSY,
+                 "too many connections that have not proven themselves");
         peer_link_close(oldest);
     }
 }
@@ -867,7 +884,8 @@ static void net_on_connection(uv_stream_t *listener, int status)
         return; /* out of descriptors; the listener goes on when there are some */
     }
     l = link_new(n);
-    CHECK(l != NULL); /* without memory for a link this node is of no use to its peers */
+    CHECK(l !=
+          NULL); /* without memory for a link this node is of no use to its peers */
     l->state = LINK_ACCEPTED;
     CHECK(uv_tcp_init(n->config.loop, &l->tcp) == 0);
     l->has_handle = true;
@@ -902,10 +920,11 @@ static int net_listen(struct peer_net *n, char *why, size_t size)
         /* Without a callback it resolves here and now; nothing runs on the loop yet. */
         rc = uv_getaddrinfo(n->config.loop, &request, NULL, host, port, &hints);
         if (rc != 0) {
-            (void)snprintf(why, size,
-                           "the peer address %s cannot be resolved: %s: correct the peer-listen "
-                           "option",
-                           listen_address, uv_strerror(rc));
+            (void)snprintf(
+                why, size,
+                "the peer address %s cannot be resolved: %s: correct the peer-listen "
+                "option",
+                listen_address, uv_strerror(rc));
             return HF_E_INVALID_ARGUMENT;
         }
         memcpy(&address, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
@@ -913,13 +932,15 @@ static int net_listen(struct peer_net *n, char *why, size_t size)
     }
     rc = uv_tcp_bind(&n->listener, (const struct sockaddr *)&address, 0);
     if (rc == 0) {
-        rc = uv_listen((uv_stream_t *)&n->listener, PEER_LISTEN_BACKLOG, net_on_connection);
+        rc = uv_listen((uv_stream_t *)&n->listener, PEER_LISTEN_BACKLOG,
+                       net_on_connection);
     }
     if (rc != 0) {
-        (void)snprintf(why, size,
-                       "cannot listen for peers on %s: %s: free the port or correct the "
-                       "peer-listen option",
-                       listen_address, uv_strerror(rc));
+        (void)snprintf(
+            why, size,
+            "cannot listen for peers on %s: %s: free the port or correct the "
+            "peer-listen option",
+            listen_address, uv_strerror(rc));
         return HF_E_IO;
     }
     return HF_OK;
@@ -938,13 +959,15 @@ static void net_nothing(void *ctx)
     (void)ctx;
 }
 
-int peer_net_open(const struct peer_config *config, struct peer_net **out, char *why, size_t size)
+int peer_net_open(const struct peer_config *config, struct peer_net **out, char *why,
+                  size_t size)
 {
     struct peer_net *n;
     int rc;
 
     if (!roster_address_valid(config->listen)) {
-        (void)snprintf(why, size, "\"%s\" is not HOST:PORT: correct the peer-listen option",
+        (void)snprintf(why, size,
+                       "\"%s\" is not HOST:PORT: correct the peer-listen option",
                        config->listen);
         return HF_E_INVALID_ARGUMENT;
     }
@@ -1037,14 +1060,15 @@ int64_t peer_link_heard_ms(const struct peer_link *l)
     return l->heard_ms;
 }
 
-struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose, uint64_t raft_id)
+struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose,
+                                uint64_t raft_id)
 {
     struct peer_link *found = NULL;
     struct peer_link *l;
 
     for (l = n->links; l != NULL; l = l->next) {
-        if (l->state == LINK_OPEN && l->peer.purpose == purpose && l->raft_id == raft_id &&
-            (found == NULL || l->target != NULL)) {
+        if (l->state == LINK_OPEN && l->peer.purpose == purpose &&
+            l->raft_id == raft_id && (found == NULL || l->target != NULL)) {
             found = l;
         }
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define PROPOSE_SPARE_BATCHES 8u
-#define PROPOSE_SPARE_BYTES (1u << 20) /* a batch with a larger buffer is not kept */
+#define PROPOSE_SPARE_BYTES   (1u << 20) /* a batch with a larger buffer is not kept */
 
 struct propose_waiter {
     raftlog_done_fn done;
@@ -25,7 +25,8 @@ struct propose_batch {
     struct propose_waiter waiters[LIMIT_ENTRY_COMMANDS];
 };
 
-void propose_init(struct propose *p, const struct propose_callbacks *callbacks, void *ctx)
+void propose_init(struct propose *p, const struct propose_callbacks *callbacks,
+                  void *ctx)
 {
     memset(p, 0, sizeof *p);
     p->callbacks = callbacks;
@@ -90,14 +91,17 @@ static size_t command_bytes(const struct command *c)
     return 4u + COMMAND_HEADER_BYTES + c->actor.len + c->body.len;
 }
 
-/* Does the command fit into the open batch? A larger one than LIMIT_ENTRY_BYTES gets a batch of its own. */
+/* Does the command fit into the open batch? A larger one than LIMIT_ENTRY_BYTES gets a
+ * batch of its own. */
 static bool batch_has_room(const struct propose_batch *b, const struct command *c)
 {
     return b->count < LIMIT_ENTRY_COMMANDS &&
-           (b->count == 0 || b->entry.buffer.len + command_bytes(c) <= LIMIT_ENTRY_BYTES);
+           (b->count == 0 ||
+            b->entry.buffer.len + command_bytes(c) <= LIMIT_ENTRY_BYTES);
 }
 
-int propose_add(struct propose *p, const struct command *command, raftlog_done_fn done, void *ctx)
+int propose_add(struct propose *p, const struct command *command, raftlog_done_fn done,
+                void *ctx)
 {
     struct propose_batch *b = p->waiting_last;
     size_t before;

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-int reform_add(const struct membership *m, const struct join_knock *k, struct member *out)
+int reform_add(const struct membership *m, const struct join_knock *k,
+               struct member *out)
 {
     const struct member *newest = roster_newest(m, k->node);
     struct roster_entry e = {
@@ -38,7 +39,8 @@ static const struct member *find_replaced(const struct reform_view *v)
 
     for (i = 0; i < v->membership->count; i++) {
         const struct member *m = &v->membership->members[i];
-        const struct member *newest = roster_newest(v->membership, identity_node_of(m->raft_id));
+        const struct member *newest =
+            roster_newest(v->membership, identity_node_of(m->raft_id));
 
         if (newest != NULL && newest != m && m->raft_id != v->self) {
             return m;
@@ -47,8 +49,9 @@ static const struct member *find_replaced(const struct reform_view *v)
     return NULL;
 }
 
-/* May this blank node come in? As a new number only when the operator says so; for a number that is known
- * only when the disk it had is silent: a second process with the number of a living one changes nothing. */
+/* May this blank node come in? As a new number only when the operator says so; for a
+ * number that is known only when the disk it had is silent: a second process with the
+ * number of a living one changes nothing. */
 static bool may_add(const struct reform_view *v, const struct join_knock *k)
 {
     const struct member *newest = roster_newest(v->membership, k->node);
@@ -82,7 +85,8 @@ static const struct member *find_promote(const struct reform_view *v)
 
     for (i = 0; i < v->membership->count; i++) {
         const struct member *m = &v->membership->members[i];
-        const struct join_knock *k = join_find(v->join, identity_node_of(m->raft_id), v->now_ms);
+        const struct join_knock *k =
+            join_find(v->join, identity_node_of(m->raft_id), v->now_ms);
 
         if (m->role == MEMBER_VOTER) {
             continue;

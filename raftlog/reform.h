@@ -1,11 +1,12 @@
 /* reform.h: what a leader does next about the membership, decided from what it can see.
  *
- *     a blank node knocks, its number is a member with another disk  -> ADD the new disk as a spare
- *     a number is in the membership twice                            -> REMOVE the older disk
- *     a spare or stand-by answers                                    -> PROMOTE it, which makes it catch up
+ *     a blank node knocks whose number is a member   ADD its new disk as a spare
+ *     a number is in the membership twice            REMOVE the older disk
+ *     a spare or stand-by answers                    PROMOTE it: it catches up first
  *
- * Each step is one change of the membership, and what is left to do can be read from the membership alone:
- * a new leader goes on where the old one stopped. Pure: nothing is remembered between calls. */
+ * Each step is one change of the membership, and what is left to do can be read from
+ * the membership alone: a new leader goes on where the old one stopped. Pure: nothing
+ * is remembered between calls. */
 #ifndef HF_RAFTLOG_REFORM_H
 #define HF_RAFTLOG_REFORM_H
 
@@ -17,9 +18,9 @@ struct reform_view {
     const struct membership *membership;
     const struct join *join; /* the knocks */
     int64_t now_ms;
-    uint64_t self;    /* own raft id */
+    uint64_t self; /* own raft id */
     bool auto_rejoin;
-    uint64_t wanted;  /* a node the operator wants taken in; 0 = none */
+    uint64_t wanted; /* a node the operator wants taken in; 0 = none */
     bool (*alive)(void *ctx, uint64_t raft_id); /* heard from lately */
     void *ctx;
 };
@@ -31,8 +32,10 @@ struct reform_step {
 
 void reform_next(const struct reform_view *v, struct reform_step *out);
 
-/* The step that takes in the node that knocked like this, whatever auto_rejoin says. HF_E_CONFLICT: its disk
- * is in the membership. HF_E_QUEUE_FULL: MEMBERS_MAX are in it. */
-int reform_add(const struct membership *m, const struct join_knock *k, struct member *out);
+/* The step that takes in the node that knocked like this, whatever auto_rejoin says.
+ * HF_E_CONFLICT: its disk is in the membership. HF_E_QUEUE_FULL: there are
+ * MEMBERS_MAX. */
+int reform_add(const struct membership *m, const struct join_knock *k,
+               struct member *out);
 
 #endif

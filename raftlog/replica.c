@@ -1,8 +1,9 @@
 /* replica.c: state transfers in both directions; see transfer.h for the stream itself.
  *
- * As a leader: followers that need the whole state wait in a queue and are served one at a time. As a
- * follower: at most one state is received; when it is staged, jobs on workers that use the present machine
- * end first, then the driver decides, and the machine is exchanged in its `swap`. */
+ * As a leader: followers that need the whole state wait in a queue and are served one
+ * at a time. As a follower: at most one state is received; when it is staged, jobs on
+ * workers that use the present machine end first, then the driver decides, and the
+ * machine is exchanged in its `swap`. */
 #include "raftlog/node.h"
 
 #include "proto/check.h"
@@ -34,10 +35,12 @@ static void out_finished(void *ctx, int status, uint64_t bytes, int64_t took_ms)
     r->out = NULL;
     if (status == HF_OK) {
         node_note(r, RAFTLOG_INFO,
-                  "node %" PRIu64 " has taken over the state: %" PRIu64 " MiB in %" PRId64 " ms", node,
-                  bytes >> 20, took_ms);
+                  "node %" PRIu64 " has taken over the state: %" PRIu64
+                  " MiB in %" PRId64 " ms",
+                  node, bytes >> 20, took_ms);
     } else {
-        node_note(r, RAFTLOG_WARN, "the state's transfer to node %" PRIu64 " ended early: %s", node,
+        node_note(r, RAFTLOG_WARN,
+                  "the state's transfer to node %" PRIu64 " ended early: %s", node,
                   status_text(status));
     }
     if (r->driver != NULL && !r->failed) {
@@ -47,7 +50,7 @@ static void out_finished(void *ctx, int status, uint64_t bytes, int64_t took_ms)
     r->transfer_to = 0;
 }
 
-/* Begin to serve one follower. Anything but HF_OK: not now; the driver will ask again. */
+/* Begin to serve one follower. If it fails the driver will ask again. */
 static int out_begin(struct raftlog *r, uint64_t raft_id)
 {
     const struct member *m = roster_find(driver_membership(r->driver), raft_id);
@@ -82,8 +85,10 @@ static int out_begin(struct raftlog *r, uint64_t raft_id)
         goto fail_export;
     }
     r->transfer_to = raft_id;
-    node_note(r, RAFTLOG_INFO, "node %" PRIu64 " lacks more than the log holds: sending it the state at "
-              "index %" PRIu64, e.node, config.mark.index);
+    node_note(r, RAFTLOG_INFO,
+              "node %" PRIu64 " lacks more than the log holds: sending it the state at "
+              "index %" PRIu64,
+              e.node, config.mark.index);
     return HF_OK;
 
 fail_export:
@@ -98,7 +103,8 @@ static void out_tick(struct raftlog *r)
     int rc;
 
     if (r->out != NULL) {
-        if (!node_leads(r) || roster_find(driver_membership(r->driver), r->transfer_to) == NULL) {
+        if (!node_leads(r) ||
+            roster_find(driver_membership(r->driver), r->transfer_to) == NULL) {
             transfer_out_cancel(r->out);
         }
         transfer_out_tick(r->out);
@@ -115,7 +121,8 @@ static void out_tick(struct raftlog *r)
     if (rc != HF_OK) {
         driver_transfer_done(r->driver, raft_id);
         if (rc != HF_E_NOT_LEADER) {
-            node_note(r, RAFTLOG_WARN, "the state cannot be sent to node %" PRIu64 ": %s",
+            node_note(r, RAFTLOG_WARN,
+                      "the state cannot be sent to node %" PRIu64 ": %s",
                       identity_node_of(raft_id), status_text(rc));
         }
     }
@@ -125,7 +132,8 @@ static void out_tick(struct raftlog *r)
 
 bool replica_admits(const struct raftlog *r)
 {
-    return r->driver != NULL && r->phase == NODE_RUNNING && r->in == NULL && !r->garbage_busy;
+    return r->driver != NULL && r->phase == NODE_RUNNING && r->in == NULL &&
+           !r->garbage_busy;
 }
 
 static void garbage_add(struct raftlog *r, uint64_t number)
@@ -139,7 +147,8 @@ static void garbage_work(uv_work_t *work)
 {
     struct raftlog *r = work->data;
 
-    (void)statedir_remove(r->config.dir, r->garbage_number); /* else the next start removes it */
+    (void)statedir_remove(r->config.dir,
+                          r->garbage_number); /* else the next start removes it */
 }
 
 static void garbage_after(uv_work_t *work, int status)
@@ -181,13 +190,15 @@ static void in_finished(void *ctx, int status, const char *why)
         r->staged_number = 0;
     }
     if (status != HF_OK) {
-        node_note(r, RAFTLOG_WARN, "the state from node %" PRIu64 " was not taken over: %s: %s",
+        node_note(r, RAFTLOG_WARN,
+                  "the state from node %" PRIu64 " was not taken over: %s: %s",
                   identity_node_of(r->in_from), status_text(status), why);
     }
 }
 
-/* The driver has taken the staged state: make it the one in force. The old machine goes first, because one
- * LMDB environment at a time is what the map and the locks are made for. */
+/* The driver has taken the staged state: make it the one in force. The old machine goes
+ * first, because one LMDB environment at a time is what the map and the locks are made
+ * for. */
 static int in_swap(void *ctx)
 {
     struct raftlog *r = ctx;
@@ -212,7 +223,8 @@ static int in_swap(void *ctx)
         rc = machine_open(&config, &r->machine, why, sizeof why);
     }
     if (rc != HF_OK) {
-        node_fatal(r, "the received state cannot be put in force", why[0] == '\0' ? status_text(rc) : why,
+        node_fatal(r, "the received state cannot be put in force",
+                   why[0] == '\0' ? status_text(rc) : why,
                    "check the disk, then start again");
         return rc;
     }
@@ -228,12 +240,14 @@ static void in_install(struct raftlog *r)
         return;
     }
     r->staged = false;
-    rc = driver_install(r->driver, r->in_from, r->staged_term, &r->staged_mark, in_swap, r);
+    rc = driver_install(r->driver, r->in_from, r->staged_term, &r->staged_mark, in_swap,
+                        r);
     if (r->failed) {
         return;
     }
     if (rc == HF_OK) {
-        node_note(r, RAFTLOG_INFO, "the state at index %" PRIu64 " was taken over from node %" PRIu64,
+        node_note(r, RAFTLOG_INFO,
+                  "the state at index %" PRIu64 " was taken over from node %" PRIu64,
                   r->staged_mark.index, identity_node_of(r->in_from));
     }
     transfer_in_answer(r->in, rc);
@@ -281,7 +295,8 @@ void replica_opened(struct raftlog *r, struct peer_link *l)
     }
 }
 
-int replica_frame(struct raftlog *r, struct peer_link *l, uint32_t type, struct slice payload)
+int replica_frame(struct raftlog *r, struct peer_link *l, uint32_t type,
+                  struct slice payload)
 {
     if (peer_link_data(l) == NULL) {
         return HF_OK; /* an end that was given up; the link closes by itself */

@@ -35,11 +35,12 @@ int roster_pack(const struct roster_entry *e, struct member *out)
     struct member m = {.raft_id = e->raft_id, .role = e->role};
     int n;
 
-    if (!roster_address_valid(e->peer_address) || !roster_address_valid(e->client_address)) {
+    if (!roster_address_valid(e->peer_address) ||
+        !roster_address_valid(e->client_address)) {
         return HF_E_INVALID_ARGUMENT;
     }
-    n = snprintf(m.address, sizeof m.address, "%s %s %" PRIu32 " %016" PRIx64, e->peer_address,
-                 e->client_address, e->generation, e->disk_id);
+    n = snprintf(m.address, sizeof m.address, "%s %s %" PRIu32 " %016" PRIx64,
+                 e->peer_address, e->client_address, e->generation, e->disk_id);
     if (n < 0 || n > 255) { /* the records that carry it have one length byte */
         return HF_E_INVALID_ARGUMENT;
     }
@@ -89,7 +90,8 @@ int roster_parse(const struct member *m, struct roster_entry *out)
     }
     e.node = identity_node_of(m->raft_id);
     if (e.node == 0 || identity_raft_id(e.node, e.disk_id) != m->raft_id ||
-        !roster_address_valid(e.peer_address) || !roster_address_valid(e.client_address)) {
+        !roster_address_valid(e.peer_address) ||
+        !roster_address_valid(e.client_address)) {
         return HF_E_CORRUPT;
     }
     *out = e;

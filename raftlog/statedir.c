@@ -88,7 +88,8 @@ static int remove_leftovers(int dir_fd, uint64_t keep)
 
         if (number != 0 && number != keep) {
             rc = remove_flat(dir_fd, e->d_name);
-        } else if (strncmp(e->d_name, "transfer-", 9) == 0 || strcmp(e->d_name, "CURRENT.tmp") == 0) {
+        } else if (strncmp(e->d_name, "transfer-", 9) == 0 ||
+                   strcmp(e->d_name, "CURRENT.tmp") == 0) {
             rc = unlinkat(dir_fd, e->d_name, 0) == 0 ? HF_OK : io_status();
         }
     }
@@ -105,7 +106,8 @@ static int write_current(int dir_fd, uint64_t number)
 {
     char text[40];
     int len = snprintf(text, sizeof text, "state-%" PRIu64 "\n", number);
-    int fd = openat(dir_fd, "CURRENT.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd =
+        openat(dir_fd, "CURRENT.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok;
 
     if (fd < 0) {
@@ -142,7 +144,8 @@ int statedir_clear(const char *dir)
     if (dir_fd < 0) {
         return io_status();
     }
-    /* The name first: a state without its name is a leftover, a name without its state is damage. */
+    /* The name first: a state without its name is a leftover, a name without its state
+     * is damage. */
     if (unlinkat(dir_fd, "CURRENT", 0) != 0 && errno != ENOENT) {
         rc = io_status();
     }
@@ -214,13 +217,16 @@ int statedir_open(const char *dir, uint64_t *number, char *why, size_t size)
     }
     (void)close(dir_fd); /* read only */
     if (rc == HF_E_CORRUPT) {
-        (void)snprintf(why, size,
-                       "%s/CURRENT does not name a state that is there: remove the data "
-                       "directory; the node then comes back as a new member",
-                       dir);
+        (void)snprintf(
+            why, size,
+            "%s/CURRENT does not name a state that is there: remove the data "
+            "directory; the node then comes back as a new member",
+            dir);
     } else if (rc != HF_OK) {
-        (void)snprintf(why, size, "the state's directory in %s cannot be prepared: %s: check the disk",
-                       dir, strerror(errno));
+        (void)snprintf(
+            why, size,
+            "the state's directory in %s cannot be prepared: %s: check the disk", dir,
+            strerror(errno));
     }
     if (rc == HF_OK) {
         *number = current;

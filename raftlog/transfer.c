@@ -3,8 +3,8 @@
  *   out: EXPORTING -> DIALLING -> BEGUN -> SENDING -> ENDED -> finished
  *   in:  WAITING -> RECEIVING -> IMPORTING -> STAGED -> finished
  *
- * Each object has at most one job on a worker; while it has, nothing is freed: a failure is remembered and
- * the end comes with the job's return. */
+ * Each object has at most one job on a worker; while it has, nothing is freed: a
+ * failure is remembered and the end comes with the job's return. */
 #include "raftlog/transfer.h"
 
 #include "proto/check.h"
@@ -18,14 +18,15 @@
 #include <unistd.h>
 
 #define BEGIN_BYTES (64u + MEMBERS_MAX * (10u + DRIVER_ADDRESS_BYTES))
-#define WORKING_MS 1000
+#define WORKING_MS  1000
 
 static int io_status(int error)
 {
     return error == ENOSPC || error == EDQUOT ? HF_E_NO_SPACE : HF_E_IO;
 }
 
-static void transfer_path(const char *dir, const char *name, char out[STATEDIR_PATH_BYTES])
+static void transfer_path(const char *dir, const char *name,
+                          char out[STATEDIR_PATH_BYTES])
 {
     int n = snprintf(out, STATEDIR_PATH_BYTES, "%s/transfer-%s", dir, name);
 
@@ -33,7 +34,8 @@ static void transfer_path(const char *dir, const char *name, char out[STATEDIR_P
     CHECK((size_t)n < STATEDIR_PATH_BYTES);
 }
 
-/* Send a small frame; when it cannot be sent the link is closing, which its owner hears. */
+/* Send a small frame; when it cannot be sent the link is closing, which its owner
+ * hears. */
 static void send_small(struct peer_link *l, uint32_t type, const void *data, size_t len)
 {
     uint8_t *copy = malloc(len + 1);
@@ -50,8 +52,9 @@ static void send_small(struct peer_link *l, uint32_t type, const void *data, siz
 
 /* ---- BEGIN ---- */
 
-size_t transfer_encode_begin(uint64_t term, uint64_t bytes, const struct snapshot_mark *mark,
-                             uint8_t *out, size_t capacity)
+size_t transfer_encode_begin(uint64_t term, uint64_t bytes,
+                             const struct snapshot_mark *mark, uint8_t *out,
+                             size_t capacity)
 {
     struct bytes_writer w = {.data = out, .capacity = capacity};
     uint32_t i;
@@ -100,7 +103,8 @@ int transfer_decode_begin(struct slice payload, uint64_t *term, uint64_t *bytes,
         member->role = (enum member_role)role;
         bytes_read_text(&r, member->address, sizeof member->address);
     }
-    if (r.failed || r.at != r.len || m.index == 0 || m.membership_index > m.index || m.term > t) {
+    if (r.failed || r.at != r.len || m.index == 0 || m.membership_index > m.index ||
+        m.term > t) {
         return HF_E_PROTOCOL;
     }
     *term = t;
@@ -213,7 +217,8 @@ static void out_read(uv_work_t *work)
     size_t at = 0;
 
     while (at < t->chunk_len) {
-        ssize_t n = pread(t->fd, t->chunk + at, t->chunk_len - at, (off_t)(t->read_bytes + at));
+        ssize_t n =
+            pread(t->fd, t->chunk + at, t->chunk_len - at, (off_t)(t->read_bytes + at));
 
         if (n < 0 && errno == EINTR) {
             continue;
@@ -256,7 +261,7 @@ static void out_was_read(uv_work_t *work, int status)
     out_read_next(t);
 }
 
-/* Go on while the socket takes it: the file is read one chunk ahead of what is unsent. */
+/* Go on while the socket takes it: one chunk is read ahead of what is unsent. */
 static void out_read_next(struct transfer_out *t)
 {
     uint64_t left = t->bytes - t->read_bytes;
@@ -280,7 +285,8 @@ static void out_read_next(struct transfer_out *t)
     CHECK(uv_queue_work(t->config.loop, &t->work, out_read, out_was_read) == 0);
 }
 
-int transfer_out_start(const struct transfer_out_config *config, struct transfer_out **out)
+int transfer_out_start(const struct transfer_out_config *config,
+                       struct transfer_out **out)
 {
     struct transfer_out *t = calloc(1, sizeof *t);
 
@@ -311,7 +317,8 @@ void transfer_out_cancel(struct transfer_out *t)
 
 void transfer_out_tick(struct transfer_out *t)
 {
-    if (t->state != OUT_EXPORTING && out_now(t) - t->progress_ms > TRANSFER_SILENCE_MS) {
+    if (t->state != OUT_EXPORTING &&
+        out_now(t) - t->progress_ms > TRANSFER_SILENCE_MS) {
         out_end(t, HF_E_TIMEOUT);
     }
     if (t->ending && !t->busy) {
@@ -461,8 +468,8 @@ static void in_import(uv_work_t *work)
         t->work_status = HF_E_IO;
         return;
     }
-    t->work_status = machine_import(t->fd, t->state_dir, &t->import_index, &t->import_term, t->why,
-                                    sizeof t->why);
+    t->work_status = machine_import(t->fd, t->state_dir, &t->import_index,
+                                    &t->import_term, t->why, sizeof t->why);
 }
 
 static void in_imported(uv_work_t *work, int status)
@@ -572,7 +579,8 @@ void transfer_in_tick(struct transfer_in *t)
 {
     int64_t now = in_now(t);
 
-    if (t->state <= IN_RECEIVING && !t->busy && now - t->heard_ms > TRANSFER_SILENCE_MS) {
+    if (t->state <= IN_RECEIVING && !t->busy &&
+        now - t->heard_ms > TRANSFER_SILENCE_MS) {
         in_end(t, HF_E_TIMEOUT, "the leader sends nothing");
     }
     if (t->state >= IN_IMPORTING && !t->ending && t->config.link != NULL &&
@@ -638,8 +646,9 @@ int transfer_in_frame(struct transfer_in *t, uint32_t type, struct slice payload
     if (type == TRANSFER_DATA && t->state == IN_RECEIVING && !t->ended) {
         return in_data(t, payload);
     }
-    if (type == TRANSFER_END && t->state == IN_RECEIVING && !t->ended && payload.len == 8 &&
-        bytes_get_u64(payload.data) == t->bytes && t->received == t->bytes) {
+    if (type == TRANSFER_END && t->state == IN_RECEIVING && !t->ended &&
+        payload.len == 8 && bytes_get_u64(payload.data) == t->bytes &&
+        t->received == t->bytes) {
         t->ended = true;
         in_work_next(t);
         return HF_OK;

@@ -1,19 +1,22 @@
-/* transfer.h: the whole state, streamed from the leader to a follower that the log cannot help any more.
+/* transfer.h: the whole state, streamed from the leader to a follower that the log
+ * cannot help any more.
  *
  *   leader                                       follower
  *   export to dir/transfer-out (worker)
  *   dial, BEGIN {term, mark, bytes}   ------->   accept; open dir/transfer-in
  *                                     <-------   READY
- *   DATA, 1 MiB each                  ------->   write (worker); stops reading while 4 writes wait
- *   END                               ------->   import into dir/state-N+1 (worker), verified and synced
+ *   DATA, 1 MiB each                  ------->   write (worker), 4 at most wait
+ *   END                               ------->   import to dir/state-N+1 (worker)
  *                                     <-------   WORKING, each second
- *                                                install: the driver takes it, CURRENT is switched
+ *                                                the driver takes it, CURRENT changes
  *                                     <-------   DONE {status}
  *
- * No read transaction waits for a network: the export is a local file first. Memory is a few chunks on both
- * sides. Nothing long runs on the loop. A transfer that breaks leaves files that the next start removes.
+ * No read transaction waits for a network: the export is a local file first. Memory is
+ * a few chunks on both sides. Nothing long runs on the loop. A transfer that breaks
+ * leaves files that the next start removes.
  *
- * Two objects, both driven by the node: transfer_out (one at a time) and transfer_in (one at a time). */
+ * Two objects, both driven by the node: transfer_out (one at a time) and transfer_in
+ * (one at a time). */
 #ifndef HF_RAFTLOG_TRANSFER_H
 #define HF_RAFTLOG_TRANSFER_H
 
@@ -22,8 +25,8 @@
 #include "raftlog/peer.h"
 
 #define TRANSFER_CHUNK_BYTES (1u << 20)
-#define TRANSFER_CHUNKS 4u
-#define TRANSFER_SILENCE_MS 30000 /* a peer that says nothing for so long is given up */
+#define TRANSFER_CHUNKS      4u
+#define TRANSFER_SILENCE_MS  30000 /* a silent peer is given up after it */
 
 enum transfer_frame {
     TRANSFER_BEGIN = 20,
@@ -48,13 +51,15 @@ struct transfer_out_config {
     struct snapshot_mark mark; /* at the export's index */
     struct export *export;     /* begun; *taken* */
     struct machine *machine;   /* stays open until `finished` */
-    /* Once: HF_OK when the follower has installed it. The object is freed when this returns. */
+    /* Once: HF_OK when the follower has installed it. The object is freed when this
+     * returns. */
     void (*finished)(void *ctx, int status, uint64_t bytes, int64_t took_ms);
     void *ctx;
 };
 
 /* HF_E_MEMORY_LOW: nothing was begun and the export is still the caller's. */
-int transfer_out_start(const struct transfer_out_config *config, struct transfer_out **out);
+int transfer_out_start(const struct transfer_out_config *config,
+                       struct transfer_out **out);
 /* Give up; finished runs later with HF_E_CLOSED. */
 void transfer_out_cancel(struct transfer_out *t);
 /* Every few ms. */
@@ -75,15 +80,18 @@ struct transfer_in_config {
     const char *dir;       /* the data directory */
     const char *state_dir; /* where the state is built; must not exist */
     struct peer_link *link;
-    /* The state is built, verified and synced. Answer with transfer_in_answer, now or later. */
+    /* The state is built, verified and synced. Answer with transfer_in_answer, now or
+     * later. */
     void (*staged)(void *ctx, uint64_t term, const struct snapshot_mark *mark);
-    /* Once, at the end: HF_OK after an answer of HF_OK. The object is freed when this returns. */
+    /* Once, at the end: HF_OK after an answer of HF_OK. The object is freed when this
+     * returns. */
     void (*finished)(void *ctx, int status, const char *why);
     void *ctx;
 };
 
 /* The link just came up. HF_E_MEMORY_LOW. */
-int transfer_in_start(const struct transfer_in_config *config, struct transfer_in **out);
+int transfer_in_start(const struct transfer_in_config *config,
+                      struct transfer_in **out);
 void transfer_in_cancel(struct transfer_in *t);
 void transfer_in_tick(struct transfer_in *t);
 int transfer_in_frame(struct transfer_in *t, uint32_t type, struct slice payload);
@@ -92,8 +100,9 @@ void transfer_in_closed(struct transfer_in *t);
 void transfer_in_answer(struct transfer_in *t, int status);
 
 /* BEGIN's payload; for tests. */
-size_t transfer_encode_begin(uint64_t term, uint64_t bytes, const struct snapshot_mark *mark,
-                             uint8_t *out, size_t capacity);
+size_t transfer_encode_begin(uint64_t term, uint64_t bytes,
+                             const struct snapshot_mark *mark, uint8_t *out,
+                             size_t capacity);
 int transfer_decode_begin(struct slice payload, uint64_t *term, uint64_t *bytes,
                           struct snapshot_mark *mark);
 

@@ -1,8 +1,9 @@
-/* welcome.c: links between nodes: who is let in, knocks, founding, the first word of a leader.
+/* welcome.c: links between nodes: who is let in, knocks, founding, the first word of a
+ * leader.
  *
- * A node with a driver dials every member (PURPOSE_RAFT) and answers knocks. A blank one knocks at every
- * configured peer, and at the leader that it is told about, until it has founded, was told what was founded,
- * or a leader spoke to its disk. */
+ * A node with a driver dials every member (PURPOSE_RAFT) and answers knocks. A blank
+ * one knocks at every configured peer, and at the leader that it is told about, until
+ * it has founded, was told what was founded, or a leader spoke to its disk. */
 #include "raftlog/node.h"
 
 #include "proto/check.h"
@@ -12,13 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WAITING_NOTE_MS 10000
+#define WAITING_NOTE_MS  10000
 #define WAITING_FIRST_MS 1500
-#define MEMBER_FRESH_MS 3000
-#define REPORT_BYTES 10u
-#define REPORT_DISK_LOW 1u
+#define MEMBER_FRESH_MS  3000
+#define REPORT_BYTES     10u
+#define REPORT_DISK_LOW  1u
 
-static void send_copy(struct peer_link *l, uint32_t type, const uint8_t *data, size_t len)
+static void send_copy(struct peer_link *l, uint32_t type, const uint8_t *data,
+                      size_t len)
 {
     uint8_t *copy = malloc(len);
 
@@ -27,7 +29,8 @@ static void send_copy(struct peer_link *l, uint32_t type, const uint8_t *data, s
         return;
     }
     memcpy(copy, data, len);
-    (void)peer_link_send(l, type, copy, len); /* a link that fails is closed, and dialled again */
+    (void)peer_link_send(l, type, copy,
+                         len); /* a link that fails is closed, and dialled again */
 }
 
 /* ---- reports ---- */
@@ -104,7 +107,8 @@ static int on_report(struct raftlog *r, uint64_t raft_id, struct slice payload)
 
 /* ---- the membership's links ---- */
 
-/* The configuration's word on where a node is comes before the membership's: addresses move. */
+/* The configuration's word on where a node is comes before the membership's: addresses
+ * move. */
 static const char *member_address(const struct raftlog *r, const struct roster_entry *e)
 {
     uint32_t i;
@@ -142,7 +146,8 @@ void welcome_membership(struct raftlog *r)
         struct roster_entry e;
         const char *address;
 
-        if (m->members[i].raft_id == r->raft_id || roster_parse(&m->members[i], &e) != HF_OK) {
+        if (m->members[i].raft_id == r->raft_id ||
+            roster_parse(&m->members[i], &e) != HF_OK) {
             continue;
         }
         address = member_address(r, &e);
@@ -171,7 +176,8 @@ void welcome_membership(struct raftlog *r)
 
 void welcome_send(struct raftlog *r, uint64_t raft_id, uint8_t *frame, size_t len)
 {
-    struct peer_link *l = r->net == NULL ? NULL : peer_net_find(r->net, PURPOSE_RAFT, raft_id);
+    struct peer_link *l =
+        r->net == NULL ? NULL : peer_net_find(r->net, PURPOSE_RAFT, raft_id);
 
     if (l == NULL || len > LIMIT_PEER_FRAME_BYTES ||
         peer_link_unsent(l) + len > PEER_QUEUE_BYTES) {
@@ -264,7 +270,8 @@ static int on_knock_answer(struct raftlog *r, struct slice payload)
     }
     if (answer.founding.count > 0) {
         if (roster_find(&answer.founding, r->raft_id) != NULL) {
-            node_note(r, RAFTLOG_INFO, "the cluster was founded with %" PRIu32 " members",
+            node_note(r, RAFTLOG_INFO,
+                      "the cluster was founded with %" PRIu32 " members",
                       answer.founding.count);
             (void)node_found(r, &answer.founding); /* a failure is fatal there */
         }
@@ -297,7 +304,9 @@ static const char *waiting_reason(struct raftlog *r, uint32_t i, bool founding)
     if (!k->bootstrap) {
         return "it was started without --bootstrap";
     }
-    return k->peers_hash != r->join.self.peers_hash ? "its list of peers differs from this one" : NULL;
+    return k->peers_hash != r->join.self.peers_hash
+               ? "its list of peers differs from this one"
+               : NULL;
 }
 
 static void waiting_note(struct raftlog *r, int64_t now)
@@ -312,15 +321,17 @@ static void waiting_note(struct raftlog *r, int64_t now)
     r->waiting_note_ms = now + WAITING_NOTE_MS;
     node_note(r, RAFTLOG_INFO, "the disk is empty: %s",
               founding ? "waiting for all peers, to found a cluster"
-              : exists ? "the cluster exists: waiting for its leader to take this node in"
-                       : "waiting for a member of a cluster to answer");
+              : exists
+                  ? "the cluster exists: waiting for its leader to take this node in"
+                  : "waiting for a member of a cluster to answer");
     for (i = 0; i < r->config.peer_count; i++) {
         const struct raftlog_peer *p = &r->config.peers[i];
-        const char *reason = p->node == r->config.node ? NULL : waiting_reason(r, i, founding);
+        const char *reason =
+            p->node == r->config.node ? NULL : waiting_reason(r, i, founding);
 
         if (reason != NULL) {
-            node_note(r, RAFTLOG_INFO, "waiting for node %" PRIu64 " at %s: %s", p->node, p->address,
-                      reason);
+            node_note(r, RAFTLOG_INFO, "waiting for node %" PRIu64 " at %s: %s",
+                      p->node, p->address, reason);
         }
     }
 }
@@ -356,7 +367,8 @@ void welcome_tick(struct raftlog *r)
     }
     if (r->member_ms == INT64_MIN && join_may_found(&r->join, now, &m)) {
         if (node_found(r, &m) == HF_OK) {
-            node_note(r, RAFTLOG_INFO, "founded the cluster \"%s\" with %" PRIu32 " members",
+            node_note(r, RAFTLOG_INFO,
+                      "founded the cluster \"%s\" with %" PRIu32 " members",
                       r->config.cluster, m.count);
         }
         return;
@@ -377,8 +389,8 @@ static enum handshake_status on_admit(void *ctx, const struct handshake_peer *pe
         return replica_admits(r) ? HANDSHAKE_OK : HANDSHAKE_BUSY;
     }
     if (peer->purpose == PURPOSE_RAFT && raftlog_may_read(r) &&
-        roster_find(driver_membership(r->driver), identity_raft_id(peer->node, peer->disk_id)) ==
-            NULL) {
+        roster_find(driver_membership(r->driver),
+                    identity_raft_id(peer->node, peer->disk_id)) == NULL) {
         return HANDSHAKE_REMOVED;
     }
     return HANDSHAKE_OK;
@@ -413,7 +425,8 @@ static int on_raft(struct raftlog *r, uint64_t raft_id, struct slice payload)
         if (r->phase != NODE_RUNNING || node_join(r) != HF_OK) {
             return HF_OK;
         }
-        node_note(r, RAFTLOG_INFO, "node %" PRIu64 " takes this node in", identity_node_of(raft_id));
+        node_note(r, RAFTLOG_INFO, "node %" PRIu64 " takes this node in",
+                  identity_node_of(raft_id));
     }
     rc = driver_receive(r->driver, raft_id, payload);
     if (!r->failed) {
@@ -465,8 +478,8 @@ static void on_closed(void *ctx, struct peer_link *l)
     }
 }
 
-static void on_refused(void *ctx, const struct handshake_peer *wanted, enum handshake_status status,
-                       bool proven)
+static void on_refused(void *ctx, const struct handshake_peer *wanted,
+                       enum handshake_status status, bool proven)
 {
     struct raftlog *r = ctx;
     uint32_t i;
@@ -474,8 +487,9 @@ static void on_refused(void *ctx, const struct handshake_peer *wanted, enum hand
     for (i = 0; i < r->config.peer_count; i++) {
         if (r->config.peers[i].node == wanted->node) {
             if (r->refused[i] != status && status != HANDSHAKE_BUSY) {
-                node_note(r, RAFTLOG_WARN, "node %" PRIu64 " at %s refuses this node: %s",
-                          wanted->node, r->config.peers[i].address, handshake_text(status));
+                node_note(r, RAFTLOG_WARN,
+                          "node %" PRIu64 " at %s refuses this node: %s", wanted->node,
+                          r->config.peers[i].address, handshake_text(status));
             }
             r->refused[i] = (uint8_t)status;
         }
@@ -483,7 +497,8 @@ static void on_refused(void *ctx, const struct handshake_peer *wanted, enum hand
     if (proven && status == HANDSHAKE_REMOVED && r->driver != NULL && !r->removed) {
         r->removed = true;
         node_note(r, RAFTLOG_ERROR,
-                  "this node's disk is not a member of the cluster any more: stop it and remove the "
+                  "this node's disk is not a member of the cluster any more: stop it "
+                  "and remove the "
                   "data directory %s; the node then comes back as a new member",
                   r->config.dir);
     }
