@@ -41,6 +41,17 @@ static inline uint64_t bytes_get_u64(const uint8_t *p)
     return ((uint64_t)bytes_get_u32(p) << 32) | bytes_get_u32(p + 4);
 }
 
+/* Times in keys are never negative, so that memcmp orders them as numbers. */
+static inline void bytes_put_i64(uint8_t *p, int64_t v)
+{
+    bytes_put_u64(p, (uint64_t)v);
+}
+
+static inline int64_t bytes_get_i64(const uint8_t *p)
+{
+    return (int64_t)bytes_get_u64(p);
+}
+
 /* Writes into a fixed array; what does not fit sets `failed` and is not written. */
 struct bytes_writer {
     uint8_t *data;

@@ -4,8 +4,10 @@
  * entry and the store: no clock, no random number, no address, no setting that may differ between nodes.
  * Every node that has applied the same entries holds the same records, byte for byte.
  *
- * apply never fails: an outcome is data. When the store fails (map full, I/O), the machine reports
- * HF_E_IO / HF_E_NO_SPACE and the caller must end the process: skipping an entry would fork the replicas.
+ * apply never fails: an outcome is data. When the store fails (map full, I/O, damage), or a command is of a
+ * version this program does not know, machine_apply returns HF_E_IO, HF_E_NO_SPACE, HF_E_CORRUPT,
+ * HF_E_MEMORY_LOW or HF_E_VERSION_UNSUPPORTED and the caller must end the process: skipping an entry would
+ * fork the replicas. Nothing of that entry is committed.
  *
  * Entries at or below machine_applied are skipped. One LMDB write transaction stays open over many entries;
  * machine_commit ends it. The raft log is the write-ahead log, so answers leave after apply, not after commit.
@@ -89,7 +91,9 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
                   struct arena *arena, struct op_reply *reply);
 
 /* Would this request be refused for its content alone (bounds, attribute names, sizes, full queue)? The
- * leader asks before proposing; apply asks again. HF_OK or the status, with `error` filled. */
+ * leader asks before proposing; apply asks again. HF_OK or the status, with `error` filled; its texts are
+ * borrowed until the next machine_check. May be called from an outcome. Entries of a batch are not looked
+ * at one by one: each has its own result. */
 int machine_check(struct machine *m, const struct op_request *request, struct op_error *error);
 
 bool machine_store_full(const struct machine *m);
@@ -138,5 +142,11 @@ int machine_digest_begin(struct machine *m, struct digest **out);
 /* Any thread: read every record (of logical content) and hash it. Stops early like export_run. */
 int digest_run(struct digest *d, uint64_t *index, uint64_t *value, const volatile bool *stop);
 void machine_digest_end(struct machine *m, struct digest *d);
+
+/* ---- for tests and a running node's self-check ---- */
+
+/* Commit, then read everything and compare: each live message in exactly one place, counters and bounds
+ * against a scan, checksums, names, sessions. HF_E_CORRUPT with what is wrong in `why`. */
+int machine_verify(struct machine *m, char *why, size_t size);
 
 #endif

@@ -1,0 +1,760 @@
+/* queue.c: the attribute table, the table of queues, and their records. */
+#include "raftlog/queue.h"
+
+#include "proto/check.h"
+#include "proto/pack.h"
+#include "raftlog/bytes.h"
+#include "raftlog/refuse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HOT_BYTES 192u
+#define CONFIG_BYTES_MAX (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u)
+
+/* ---- attributes ---- */
+
+static const struct queue_attribute_info attribute_table[QUEUE_ATTRIBUTES] = {
+#define X(name, number, type, fallback, low, high, choices, since, help)                          \
+    {#name, number, ATTRIBUTE_##type, fallback, low, high, choices, since, help},
+    QUEUE_ATTRIBUTE_MAP(X)
+#undef X
+};
+
+/* Names that mean something in other versions of this protocol. Refused, never ignored. */
+static const char *const reserved_names[] = {
+    "dead_letter", "on_expiry", "dedup_window",   "dedup_mode",   "max_push_back",
+    "priority_aging", "max_inflight_per_group", "fair", "on_group_dead", "retain_acked",
+};
+
+const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)
+{
+    CHECK((unsigned)a < QUEUE_ATTRIBUTES);
+    return &attribute_table[a];
+}
+
+void queue_config_defaults(struct queue_config *c)
+{
+    for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
+        c->value[i] = attribute_table[i].fallback;
+    }
+}
+
+/* Number of single-character edits between two short names, at most `bound` + 1. */
+static unsigned edit_distance(struct slice a, const char *b, unsigned bound)
+{
+    unsigned row[64];
+    size_t b_len = strlen(b);
+
+    if (b_len >= 63 || a.len >= 63) {
+        return bound + 1;
+    }
+    for (size_t j = 0; j <= b_len; j++) {
+        row[j] = (unsigned)j;
+    }
+    for (size_t i = 1; i <= a.len; i++) {
+        unsigned diagonal = row[0];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= b_len; j++) {
+            unsigned above = row[j];
+            unsigned best = diagonal + (a.data[i - 1] == (uint8_t)b[j - 1] ? 0u : 1u);
+
+            best = above + 1 < best ? above + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            row[j] = best;
+            diagonal = above;
+        }
+    }
+    return row[b_len];
+}
+
+static int refuse_name(struct slice name, struct arena *arena, struct op_error *error)
+{
+    char shown[65];
+    char near[256] = "";
+    size_t used = 0;
+
+    refuse_printable(name, shown);
+    error->status = HF_E_INVALID_ARGUMENT;
+    error->element = name;
+    for (size_t i = 0; i < sizeof reserved_names / sizeof reserved_names[0]; i++) {
+        if (slice_equal(name, slice_text(reserved_names[i]))) {
+            error->message = refuse_text(
+                arena, "attribute %s is not supported by this version: leave it out", shown);
+            return HF_E_INVALID_ARGUMENT;
+        }
+    }
+    for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
+        const char *known = attribute_table[i].name;
+        bool contains = name.len >= 4 && memmem(known, strlen(known), name.data, name.len) != NULL;
+
+        if (contains || edit_distance(name, known, 3) <= 3) {
+            int n = snprintf(near + used, sizeof near - used, "%s%s", used != 0 ? ", " : "", known);
+
+            used = n > 0 && used + (size_t)n < sizeof near ? used + (size_t)n : used;
+        }
+    }
+    near[used] = '\0';
+    error->message = used != 0
+                         ? refuse_text(arena, "there is no attribute %s; did you mean %s?", shown, near)
+                         : refuse_text(arena, "there is no attribute %s", shown);
+    return HF_E_INVALID_ARGUMENT;
+}
+
+static int refuse_value(const struct queue_attribute_info *info, struct arena *arena,
+                        struct op_error *error)
+{
+    error->status = HF_E_INVALID_ARGUMENT;
+    error->element = slice_text(info->name);
+    switch (info->type) {
+    case ATTRIBUTE_BOOL:
+        error->message = refuse_text(arena, "attribute %s must be true or false", info->name);
+        break;
+    case ATTRIBUTE_ENUM:
+        error->message = refuse_text(arena, "attribute %s must be one of %s", info->name, info->choices);
+        break;
+    default:
+        error->message =
+            refuse_text(arena, "attribute %s must be an integer from %lld to %lld", info->name,
+                     (long long)info->low, (long long)info->high);
+        error->has_bounds = true;
+        error->low = info->low;
+        error->high = info->high;
+        break;
+    }
+    return HF_E_INVALID_ARGUMENT;
+}
+
+/* The position of `text` among "a|b|c", or -1. */
+static int choice_of(const char *choices, struct slice text)
+{
+    int n = 0;
+
+    while (*choices != '\0') {
+        size_t len = strcspn(choices, "|");
+
+        if (slice_equal(text, slice_of(choices, len))) {
+            return n;
+        }
+        choices += len;
+        choices += *choices == '|';
+        n++;
+    }
+    return -1;
+}
+
+static int read_value(const struct queue_attribute_info *info, const struct pack_scalar *scalar,
+                      int64_t *value)
+{
+    switch (info->type) {
+    case ATTRIBUTE_BOOL:
+        if (scalar->type != PACK_BOOL) {
+            return HF_E_INVALID_ARGUMENT;
+        }
+        *value = scalar->boolean ? 1 : 0;
+        return HF_OK;
+    case ATTRIBUTE_ENUM:
+        if (scalar->type != PACK_TEXT && scalar->type != PACK_BYTES) {
+            return HF_E_INVALID_ARGUMENT;
+        }
+        *value = choice_of(info->choices, scalar->bytes);
+        return *value >= 0 ? HF_OK : HF_E_INVALID_ARGUMENT;
+    default:
+        if (scalar->type != PACK_INT ||
+            (!scalar->number.negative && scalar->number.value > INT64_MAX)) {
+            return HF_E_INVALID_ARGUMENT;
+        }
+        *value = (int64_t)scalar->number.value;
+        return *value >= info->low && *value <= info->high ? HF_OK : HF_E_INVALID_ARGUMENT;
+    }
+}
+
+static int malformed(struct arena *arena, struct op_error *error)
+{
+    error->status = HF_E_INVALID_ARGUMENT;
+    error->element = slice_text("attributes");
+    error->message = refuse_text(arena, "attributes must be a map of names to single values");
+    return HF_E_INVALID_ARGUMENT;
+}
+
+int queue_config_parse(struct slice attributes, struct arena *arena, struct queue_config *c,
+                       struct op_error *error)
+{
+    struct queue_config parsed = *c;
+    struct pack_reader r;
+    uint32_t count;
+
+    if (attributes.data == NULL) {
+        return HF_OK;
+    }
+    pack_reader_init(&r, attributes);
+    if (pack_read_map(&r, &count) != HF_OK) {
+        return malformed(arena, error);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice name;
+        struct pack_scalar scalar;
+        unsigned a = 0;
+
+        if (pack_read_bytes(&r, &name) != HF_OK || pack_read_scalar(&r, &scalar) != HF_OK) {
+            return malformed(arena, error);
+        }
+        while (a < QUEUE_ATTRIBUTES && !slice_equal(name, slice_text(attribute_table[a].name))) {
+            a++;
+        }
+        if (a == QUEUE_ATTRIBUTES) {
+            return refuse_name(name, arena, error);
+        }
+        if (scalar.type == PACK_NIL) {
+            parsed.value[a] = attribute_table[a].fallback;
+        } else if (read_value(&attribute_table[a], &scalar, &parsed.value[a]) != HF_OK) {
+            return refuse_value(&attribute_table[a], arena, error);
+        }
+    }
+    *c = parsed;
+    return HF_OK;
+}
+
+static struct slice choice_name(const char *choices, int64_t n)
+{
+    while (n > 0) {
+        choices += strcspn(choices, "|") + 1;
+        n--;
+    }
+    return slice_of(choices, strcspn(choices, "|"));
+}
+
+void queue_config_pack(const struct queue_config *c, struct op_buffer *out)
+{
+    pack_map(out, QUEUE_ATTRIBUTES);
+    for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
+        const struct queue_attribute_info *info = &attribute_table[i];
+
+        pack_text(out, slice_text(info->name));
+        switch (info->type) {
+        case ATTRIBUTE_BOOL:
+            pack_bool(out, c->value[i] != 0);
+            break;
+        case ATTRIBUTE_ENUM:
+            pack_text(out, choice_name(info->choices, c->value[i]));
+            break;
+        default:
+            pack_int(out, c->value[i]);
+            break;
+        }
+    }
+}
+
+enum queue_attribute queue_config_differs(const struct queue_config *a,
+                                          const struct queue_config *b)
+{
+    unsigned i = 0;
+
+    while (i < QUEUE_ATTRIBUTES && a->value[i] == b->value[i]) {
+        i++;
+    }
+    return (enum queue_attribute)i;
+}
+
+const char *queue_attribute_format(enum queue_attribute a, int64_t value, struct arena *arena)
+{
+    const struct queue_attribute_info *info = queue_attribute_info(a);
+    char text[64];
+    struct slice choice;
+    const char *copy;
+
+    switch (info->type) {
+    case ATTRIBUTE_BOOL:
+        return value != 0 ? "true" : "false";
+    case ATTRIBUTE_ENUM:
+        choice = choice_name(info->choices, value);
+        (void)snprintf(text, sizeof text, "%.*s", (int)choice.len, (const char *)choice.data);
+        break;
+    default:
+        (void)snprintf(text, sizeof text, "%lld", (long long)value);
+        break;
+    }
+    copy = arena_copy(arena, text, strlen(text) + 1);
+    return copy != NULL ? copy : "?";
+}
+
+bool queue_name_valid(struct slice name)
+{
+    if (name.data == NULL || name.len == 0 || name.len > LIMIT_QUEUE_NAME) {
+        return false;
+    }
+    for (uint32_t i = 0; i < name.len; i++) {
+        uint8_t c = name.data[i];
+        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                    c == '_';
+
+        if (!word && (i == 0 || (c != '.' && c != '-' && c != ':' && c != '/'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- records ---- */
+
+static struct slice number_key(uint8_t key[4], uint32_t number)
+{
+    bytes_put_u32(key, number);
+    return slice_of(key, 4);
+}
+
+static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
+{
+    const uint64_t words[] = {q->ready,       q->leased, q->scheduled,     q->parked,  q->acked,
+                              q->bytes,       q->sent,   q->received,      q->acked_total,
+                              q->failed,      q->dead_lettered, q->expired, q->purged, q->floor_id};
+
+    memset(at, 0, HOT_BYTES);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        bytes_put_u64(at + 8 * i, words[i]);
+    }
+    for (int lane = LANE_LEASE; lane < LANES; lane++) {
+        bytes_put_i64(at + 104 + 8 * lane, q->earliest_ms[lane]);
+    }
+    bytes_put_u64(at + 144, q->salt);
+    bytes_put_u32(at + 152, q->flags);
+    bytes_put_u32(at + 156, q->config_version);
+}
+
+static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
+{
+    uint64_t *const words[] = {&q->ready,       &q->leased, &q->scheduled,     &q->parked,
+                               &q->acked,       &q->bytes,  &q->sent,          &q->received,
+                               &q->acked_total, &q->failed, &q->dead_lettered, &q->expired,
+                               &q->purged,      &q->floor_id};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        *words[i] = bytes_get_u64(at + 8 * i);
+    }
+    for (int lane = LANE_LEASE; lane < LANES; lane++) {
+        q->earliest_ms[lane] = bytes_get_i64(at + 104 + 8 * lane);
+    }
+    q->salt = bytes_get_u64(at + 144);
+    q->flags = bytes_get_u32(at + 152);
+    q->config_version = bytes_get_u32(at + 156);
+}
+
+static size_t config_encode(const struct queue *q, uint8_t at[CONFIG_BYTES_MAX])
+{
+    uint8_t *p = at;
+
+    bytes_put_u16(p, 1);
+    p += 2;
+    bytes_put_u16(p, 0);
+    bytes_put_u16(p + 2, q->name_len);
+    memcpy(p + 4, q->name, q->name_len);
+    p += 4 + q->name_len;
+    for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
+        bytes_put_u16(p, attribute_table[i].number);
+        bytes_put_u16(p + 2, 8);
+        bytes_put_i64(p + 4, q->config.value[i]);
+        p += 12;
+    }
+    return (size_t)(p - at);
+}
+
+static int config_decode(struct queue *q, struct slice value)
+{
+    const uint8_t *p = value.data + 2;
+    const uint8_t *end = value.data + value.len;
+
+    if (value.len < 2 || bytes_get_u16(value.data) != 1) {
+        return HF_E_CORRUPT;
+    }
+    queue_config_defaults(&q->config);
+    while (p != end) {
+        uint16_t number;
+        uint16_t len;
+
+        if (end - p < 4) {
+            return HF_E_CORRUPT;
+        }
+        number = bytes_get_u16(p);
+        len = bytes_get_u16(p + 2);
+        p += 4;
+        if (end - p < len) {
+            return HF_E_CORRUPT;
+        }
+        if (number == 0) {
+            if (len > LIMIT_QUEUE_NAME) {
+                return HF_E_CORRUPT;
+            }
+            memcpy(q->name, p, len);
+            q->name_len = (uint8_t)len;
+        }
+        for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
+            if (attribute_table[i].number == number && len == 8) {
+                q->config.value[i] = bytes_get_i64(p);
+            }
+        }
+        p += len;
+    }
+    return HF_OK;
+}
+
+void queue_config_store(struct queue *q, struct store *s)
+{
+    uint8_t key[4];
+    uint8_t value[CONFIG_BYTES_MAX];
+    size_t len = config_encode(q, value);
+
+    store_put(s, TREE_QCONF, number_key(key, q->number), slice_of(value, len));
+}
+
+/* ---- the table ---- */
+
+static uint32_t hash_number(uint32_t number)
+{
+    return number * 2654435761u;
+}
+
+static uint32_t hash_name(struct slice name)
+{
+    uint32_t h = 2166136261u;
+
+    for (uint32_t i = 0; i < name.len; i++) {
+        h = (h ^ name.data[i]) * 16777619u;
+    }
+    return h ^ (h >> 15);
+}
+
+static struct slice name_of(const struct queue *q)
+{
+    return slice_of(q->name, q->name_len);
+}
+
+static struct queue **bucket_by_number(const struct queue_table *t, uint32_t number)
+{
+    return &t->by_number[(hash_number(number) >> 7) & (t->buckets - 1)];
+}
+
+static struct queue **bucket_by_name(const struct queue_table *t, struct slice name)
+{
+    return &t->by_name[hash_name(name) & (t->buckets - 1)];
+}
+
+static void link_queue(struct queue_table *t, struct queue *q)
+{
+    struct queue **bucket = bucket_by_number(t, q->number);
+
+    q->next_by_number = *bucket;
+    *bucket = q;
+    if (q->name_len != 0) {
+        bucket = bucket_by_name(t, name_of(q));
+        q->next_by_name = *bucket;
+        *bucket = q;
+    }
+}
+
+static int table_grow(struct queue_table *t)
+{
+    uint32_t capacity = t->capacity != 0 ? 2 * t->capacity : 64;
+    struct queue **all = realloc(t->all, capacity * sizeof(struct queue *));
+    struct queue **by_number;
+    struct queue **by_name;
+
+    if (all == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    t->all = all;
+    by_number = calloc(2 * capacity, sizeof(struct queue *));
+    by_name = calloc(2 * capacity, sizeof(struct queue *));
+    if (by_number == NULL || by_name == NULL) {
+        free(by_number);
+        free(by_name);
+        return HF_E_MEMORY_LOW;
+    }
+    free(t->by_number);
+    free(t->by_name);
+    t->by_number = by_number;
+    t->by_name = by_name;
+    t->buckets = 2 * capacity;
+    t->capacity = capacity;
+    for (uint32_t i = 0; i < t->count; i++) {
+        link_queue(t, t->all[i]);
+    }
+    return HF_OK;
+}
+
+static int table_insert(struct queue_table *t, struct queue *q)
+{
+    if (t->count == t->capacity) {
+        int rc = table_grow(t);
+
+        if (rc != HF_OK) {
+            return rc;
+        }
+    }
+    q->position = t->count;
+    t->all[t->count++] = q;
+    link_queue(t, q);
+    return HF_OK;
+}
+
+static void unlink_name(struct queue_table *t, struct queue *q)
+{
+    struct queue **at = bucket_by_name(t, name_of(q));
+
+    while (*at != q) {
+        CHECK(*at != NULL);
+        at = &(*at)->next_by_name;
+    }
+    *at = q->next_by_name;
+    q->next_by_name = NULL;
+}
+
+struct queue *queue_find(const struct queue_table *t, struct slice name)
+{
+    struct queue *q;
+
+    if (t->buckets == 0 || name.data == NULL || name.len == 0) {
+        return NULL;
+    }
+    q = *bucket_by_name(t, name);
+    while (q != NULL && !slice_equal(name_of(q), name)) {
+        q = q->next_by_name;
+    }
+    return q;
+}
+
+struct queue *queue_find_number(const struct queue_table *t, uint32_t number)
+{
+    struct queue *q;
+
+    if (t->buckets == 0) {
+        return NULL;
+    }
+    q = *bucket_by_number(t, number);
+    while (q != NULL && q->number != number) {
+        q = q->next_by_number;
+    }
+    return q;
+}
+
+static void list_add(struct queue_table *t, struct number_list *list, uint32_t number)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity != 0 ? 2 * list->capacity : 64;
+        uint32_t *numbers = realloc(list->numbers, capacity * sizeof *numbers);
+
+        if (numbers == NULL) {
+            t->out_of_memory = true; /* seen by the next flush, which fails the store */
+            return;
+        }
+        list->numbers = numbers;
+        list->capacity = capacity;
+    }
+    list->numbers[list->count++] = number;
+}
+
+void queue_changed(struct queue_table *t, struct queue *q)
+{
+    if (!q->dirty) {
+        q->dirty = true;
+        list_add(t, &t->dirty, q->number);
+    }
+}
+
+void queue_touch(struct queue_table *t, struct queue *q)
+{
+    if (!q->touched) {
+        q->touched = true;
+        list_add(t, &t->touched, q->number);
+    }
+}
+
+void queue_touch_number(struct queue_table *t, uint32_t number)
+{
+    list_add(t, &t->touched, number);
+}
+
+void queue_expect(struct queue_table *t, struct queue *q, enum lane lane, int64_t due_ms)
+{
+    if (due_ms < q->earliest_ms[lane]) {
+        q->earliest_ms[lane] = due_ms;
+        queue_changed(t, q);
+        queue_touch(t, q);
+    }
+}
+
+static int load_one(struct queue_table *t, struct store *s, uint32_t number, struct slice hot)
+{
+    struct queue *q;
+    struct slice config;
+    uint8_t key[4];
+    int rc;
+
+    if (hot.len != HOT_BYTES) {
+        return HF_E_CORRUPT;
+    }
+    q = calloc(1, sizeof *q);
+    if (q == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    q->number = number;
+    hot_decode(q, hot.data);
+    if (!store_get(s, TREE_QCONF, number_key(key, number), &config)) {
+        free(q);
+        return HF_E_CORRUPT;
+    }
+    rc = config_decode(q, config);
+    if (rc == HF_OK && (q->flags & QUEUE_DELETED) != 0) {
+        q->name_len = 0;
+    }
+    if (rc == HF_OK) {
+        rc = table_insert(t, q);
+    }
+    if (rc != HF_OK) {
+        free(q);
+    }
+    return rc;
+}
+
+int queue_table_load(struct queue_table *t, struct store *s)
+{
+    uint8_t first[4];
+    struct slice key;
+    struct slice value;
+    bool more;
+
+    memset(t, 0, sizeof *t);
+    more = store_seek(s, TREE_QUEUE, number_key(first, 1), &key, &value);
+    while (more) {
+        int rc = key.len == 4 ? load_one(t, s, bytes_get_u32(key.data), value) : HF_E_CORRUPT;
+
+        if (rc != HF_OK) {
+            return rc;
+        }
+        more = store_next(s, TREE_QUEUE, &key, &value);
+    }
+    return store_status(s);
+}
+
+void queue_table_done(struct queue_table *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        free(t->all[i]);
+    }
+    free(t->all);
+    free(t->by_number);
+    free(t->by_name);
+    free(t->dirty.numbers);
+    free(t->touched.numbers);
+    memset(t, 0, sizeof *t);
+}
+
+struct queue *queue_add(struct queue_table *t, struct store *s, uint32_t number,
+                        struct slice name, const struct queue_config *config, uint64_t salt)
+{
+    struct queue *q = calloc(1, sizeof *q);
+    uint8_t value[4];
+
+    CHECK(queue_name_valid(name));
+    if (q == NULL) {
+        return NULL;
+    }
+    q->number = number;
+    q->config = *config;
+    q->config_version = 1;
+    q->salt = salt;
+    for (int lane = 0; lane < LANES; lane++) {
+        q->earliest_ms[lane] = INT64_MAX;
+    }
+    memcpy(q->name, name.data, name.len);
+    q->name_len = (uint8_t)name.len;
+    if (table_insert(t, q) != HF_OK) {
+        free(q);
+        return NULL;
+    }
+    store_put(s, TREE_QNAME, name, number_key(value, number));
+    queue_config_store(q, s);
+    queue_changed(t, q);
+    queue_touch(t, q);
+    return q;
+}
+
+void queue_unname(struct queue_table *t, struct store *s, struct queue *q)
+{
+    if (q->name_len != 0) {
+        (void)store_delete(s, TREE_QNAME, name_of(q));
+        unlink_name(t, q);
+        q->name_len = 0;
+    }
+    q->flags |= QUEUE_DELETED;
+    queue_changed(t, q);
+    queue_touch(t, q);
+}
+
+void queue_remove(struct queue_table *t, struct store *s, struct queue *q)
+{
+    struct queue **at = bucket_by_number(t, q->number);
+    uint8_t key[4];
+
+    CHECK(q->name_len == 0);
+    while (*at != q) {
+        CHECK(*at != NULL);
+        at = &(*at)->next_by_number;
+    }
+    *at = q->next_by_number;
+    t->count--;
+    t->all[q->position] = t->all[t->count];
+    t->all[q->position]->position = q->position;
+    (void)store_delete(s, TREE_QUEUE, number_key(key, q->number)); /* absent when never committed */
+    (void)store_delete(s, TREE_QCONF, number_key(key, q->number));
+    if (!q->touched) {
+        queue_touch_number(t, q->number);
+    }
+    free(q);
+}
+
+bool queue_next_name(struct store *s, struct slice after, uint8_t name[LIMIT_QUEUE_NAME],
+                     uint32_t *len, uint32_t *number)
+{
+    static const uint8_t first = 1; /* beyond the sentinel */
+    struct slice key;
+    struct slice value;
+    bool more;
+
+    more = store_seek(s, TREE_QNAME, after.len != 0 ? after : slice_of(&first, 1), &key, &value);
+    if (more && slice_equal(key, after)) {
+        more = store_next(s, TREE_QNAME, &key, &value);
+    }
+    if (!more) {
+        return false;
+    }
+    if (key.len > LIMIT_QUEUE_NAME || value.len != 4) {
+        store_fail(s, HF_E_CORRUPT);
+        return false;
+    }
+    memcpy(name, key.data, key.len);
+    *len = key.len;
+    *number = bytes_get_u32(value.data);
+    return true;
+}
+
+void queue_table_flush(struct queue_table *t, struct store *s)
+{
+    if (t->out_of_memory) {
+        store_fail(s, HF_E_MEMORY_LOW);
+        return;
+    }
+    for (size_t i = 0; i < t->dirty.count; i++) {
+        struct queue *q = queue_find_number(t, t->dirty.numbers[i]);
+        uint8_t key[4];
+        uint8_t hot[HOT_BYTES];
+
+        if (q == NULL || !q->dirty) {
+            continue;
+        }
+        hot_encode(q, hot);
+        store_put(s, TREE_QUEUE, number_key(key, q->number), slice_of(hot, sizeof hot));
+        q->dirty = false;
+    }
+    t->dirty.count = 0;
+}

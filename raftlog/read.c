@@ -1,0 +1,315 @@
+/* read.c: what the leader answers from the applied state: show, list, stats, peek. Nothing here changes a
+ * record. */
+#include "raftlog/bytes.h"
+#include "raftlog/delivery.h"
+#include "raftlog/due.h"
+#include "raftlog/refuse.h"
+#include "raftlog/state.h"
+
+#define OVERDUE_COUNT_MAX 16384u /* counting stops there: a listing must stay cheap */
+
+static void out_of_memory(struct op_reply *reply)
+{
+    reply->error.status = HF_E_MEMORY_LOW;
+}
+
+/* Only what is scheduled and due waits to be fired: normally nothing, at most for moments. */
+static uint64_t count_overdue(struct machine *m, const struct queue *q, int64_t now_ms)
+{
+    uint8_t from[DUE_KEY_BYTES];
+    struct slice key;
+    struct slice value;
+    uint64_t count = 0;
+    bool more;
+
+    if (q->scheduled == 0 || q->earliest_ms[LANE_SCHEDULED] > now_ms) {
+        return 0;
+    }
+    more = store_seek(m->store, TREE_DUE, due_key(from, q->number, LANE_SCHEDULED, 0, 0), &key,
+                      &value);
+    while (more && count < OVERDUE_COUNT_MAX && memcmp(key.data, from, 5) == 0 &&
+           bytes_get_i64(key.data + 5) <= now_ms) {
+        count += bytes_get_u64(key.data + 13) >= q->floor_id;
+        more = store_next(m->store, TREE_DUE, &key, &value);
+    }
+    return count;
+}
+
+static bool describe(struct machine *m, const struct queue *q, int64_t now_ms,
+                     struct arena *arena, struct op_queue_info *info)
+{
+    struct op_buffer *packed = &m->scratch;
+    int64_t oldest;
+    uint64_t id;
+    uint32_t priority;
+    const void *copy;
+
+    packed->len = 0;
+    queue_config_pack(&q->config, packed);
+    copy = arena_copy(arena, q->name, q->name_len);
+    info->name = slice_of(copy, q->name_len);
+    info->attributes = slice_of(arena_copy(arena, packed->data, packed->len), packed->len);
+    if (copy == NULL || packed->failed || info->attributes.data == NULL) {
+        return false;
+    }
+    info->ready = q->ready;
+    info->leased = q->leased;
+    info->scheduled = q->scheduled;
+    info->parked = q->parked;
+    info->acked = q->acked;
+    info->bytes = q->bytes;
+    if (q->ready != 0 && place_oldest_ready(m, q, &oldest, &id, &priority)) {
+        info->oldest_ready_ms = now_ms > oldest ? now_ms - oldest : 0;
+    }
+    info->overdue = count_overdue(m, q, now_ms);
+    info->sent = q->sent;
+    info->received = q->received;
+    info->acked_total = q->acked_total;
+    info->failed = q->failed;
+    info->dead_lettered = q->dead_lettered;
+    return true;
+}
+
+static void show_one(struct machine *m, struct slice name, int64_t now_ms, struct arena *arena,
+                     struct op_reply *reply)
+{
+    const struct queue *q = queue_find(&m->queues, name);
+
+    if (q == NULL) {
+        (void)refuse_queue(arena, &reply->error, name);
+        return;
+    }
+    reply->queue_list.queues = arena_get(arena, sizeof *reply->queue_list.queues);
+    if (reply->queue_list.queues == NULL ||
+        !describe(m, q, now_ms, arena, reply->queue_list.queues)) {
+        out_of_memory(reply);
+        return;
+    }
+    reply->queue_list.count = 1;
+}
+
+void machine_queue_show(struct machine *m, const struct op_queue_show *op, int64_t now_ms,
+                        struct arena *arena, struct op_reply *reply)
+{
+    show_one(m, op->queue, now_ms, arena, reply);
+}
+
+/* A page of names that begin with `prefix`, after `after`. */
+static void list_page(struct machine *m, struct slice prefix, struct slice after, uint32_t limit,
+                      int64_t now_ms, struct arena *arena, struct op_reply *reply)
+{
+    struct op_queue_list_reply *list = &reply->queue_list;
+    uint8_t name[LIMIT_QUEUE_NAME];
+    uint32_t len = 0;
+    uint32_t number;
+    const struct queue *q;
+
+    if (limit == 0 || limit > LIMIT_LIST) {
+        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1, LIMIT_LIST);
+        return;
+    }
+    list->queues = arena_get(arena, limit * sizeof *list->queues);
+    if (list->queues == NULL) {
+        out_of_memory(reply);
+        return;
+    }
+    if (after.len > LIMIT_QUEUE_NAME || prefix.len > LIMIT_QUEUE_NAME) {
+        return; /* no name is that long: an empty page */
+    }
+    /* The prefix itself may be a name, so the first look is at it. */
+    q = prefix.len != 0 && after.len == 0 ? queue_find(&m->queues, prefix) : NULL;
+    if (q != NULL) {
+        if (!describe(m, q, now_ms, arena, &list->queues[list->count++])) {
+            out_of_memory(reply);
+            return;
+        }
+    }
+    if (after.len == 0) {
+        after = prefix;
+    }
+    while (queue_next_name(m->store, after, name, &len, &number)) {
+        if (prefix.len != 0 && (len < prefix.len || memcmp(name, prefix.data, prefix.len) != 0)) {
+            break;
+        }
+        if (list->count == limit) {
+            list->more = true;
+            break;
+        }
+        q = queue_find_number(&m->queues, number);
+        if (q == NULL || !describe(m, q, now_ms, arena, &list->queues[list->count++])) {
+            reply->error.status = q == NULL ? HF_E_CORRUPT : HF_E_MEMORY_LOW;
+            return;
+        }
+        after = slice_of(q->name, q->name_len);
+    }
+}
+
+void machine_queue_list(struct machine *m, const struct op_queue_list *op, int64_t now_ms,
+                        struct arena *arena, struct op_reply *reply)
+{
+    list_page(m, op->prefix, op->after, op->limit, now_ms, arena, reply);
+}
+
+void machine_stats(struct machine *m, const struct op_stats *op, int64_t now_ms,
+                   struct arena *arena, struct op_reply *reply)
+{
+    const struct slice none = {NULL, 0};
+
+    if (op->queue.data != NULL) {
+        show_one(m, op->queue, now_ms, arena, reply);
+    } else {
+        list_page(m, none, op->after, op->limit, now_ms, arena, reply);
+    }
+}
+
+/* ---- peek ---- */
+
+/* Where the entries of a state are. */
+struct range {
+    enum store_tree tree;
+    uint8_t prefix[5];
+    uint32_t prefix_len;
+    uint32_t key_len;
+};
+
+static bool range_of(const struct queue *q, enum message_state state, struct range *r)
+{
+    bytes_put_u32(r->prefix, q->number);
+    r->prefix_len = 4;
+    switch (state) {
+    case MESSAGE_READY:
+        r->tree = TREE_READY;
+        r->key_len = READY_KEY_BYTES;
+        return true;
+    case MESSAGE_PARKED:
+        r->tree = TREE_PARKED;
+        r->key_len = PARKED_KEY_BYTES;
+        return true;
+    case MESSAGE_LEASED:
+    case MESSAGE_SCHEDULED:
+        r->tree = TREE_DUE;
+        r->key_len = DUE_KEY_BYTES;
+        r->prefix[4] = state == MESSAGE_LEASED ? LANE_LEASE : LANE_SCHEDULED;
+        r->prefix_len = 5;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool in_range(const struct range *r, struct slice key)
+{
+    return key.len == r->key_len && memcmp(key.data, r->prefix, r->prefix_len) == 0;
+}
+
+/* Copies out of the store's pages: the answer may be sent long after the next write. */
+static bool own(struct arena *arena, struct slice *s)
+{
+    if (s->data == NULL) {
+        return true;
+    }
+    s->data = arena_copy(arena, s->data, s->len);
+    return s->data != NULL;
+}
+
+static int peek_one(struct machine *m, const struct queue *q, enum message_state state,
+                    struct slice key, struct slice value, struct arena *arena,
+                    struct op_message *out)
+{
+    struct place place = {.state = state};
+    uint64_t id = bytes_get_u64(key.data + key.len - 8);
+    struct slot slot;
+    int rc;
+
+    if (state == MESSAGE_LEASED || state == MESSAGE_SCHEDULED) {
+        place.due_ms = bytes_get_i64(key.data + 5);
+    }
+    if (slot_decode(value, &slot) != HF_OK) {
+        return HF_E_CORRUPT;
+    }
+    rc = delivery_describe(m, q, id, &slot, place, arena, out);
+    if (rc != HF_OK) {
+        return rc;
+    }
+    return own(arena, &out->queue) && own(arena, &out->body) && own(arena, &out->attributes) &&
+                   own(arena, &out->tag) && own(arena, &out->keys) && own(arena, &out->group)
+               ? HF_OK
+               : HF_E_MEMORY_LOW;
+}
+
+static void peek_range(struct machine *m, const struct queue *q, const struct op_peek *op,
+                       const struct range *r, struct arena *arena, struct op_reply *reply)
+{
+    struct op_receive_reply *page = &reply->receive;
+    struct slice start = op->cursor.data != NULL ? op->cursor : slice_of(r->prefix, r->prefix_len);
+    uint8_t last[READY_KEY_BYTES];
+    uint64_t bytes = 0;
+    uint32_t skipped = 0;
+    struct slice key;
+    struct slice value;
+    bool more = store_seek(m->store, r->tree, start, &key, &value);
+
+    if (more && op->cursor.data != NULL && slice_equal(key, op->cursor)) {
+        more = store_next(m->store, r->tree, &key, &value);
+    }
+    while (more && in_range(r, key)) {
+        if (page->count == op->limit || skipped == LIMIT_FIRE || bytes >= LIMIT_BATCH_BYTES) {
+            page->cursor = slice_of(arena_copy(arena, last, r->key_len), r->key_len);
+            if (page->cursor.data == NULL) {
+                out_of_memory(reply);
+            }
+            return;
+        }
+        memcpy(last, key.data, r->key_len);
+        if (bytes_get_u64(key.data + r->key_len - 8) < q->floor_id) {
+            skipped++;
+        } else {
+            struct op_message *out = &page->messages[page->count];
+            int rc = peek_one(m, q, op->state, key, value, arena, out);
+
+            if (rc != HF_OK) {
+                (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc, NULL,
+                             "message %llu cannot be read: %s",
+                             (unsigned long long)bytes_get_u64(last + r->key_len - 8),
+                             status_text(rc));
+                return;
+            }
+            bytes += out->body.len + out->attributes.len;
+            page->count++;
+        }
+        more = store_next(m->store, r->tree, &key, &value);
+    }
+}
+
+void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
+                  struct arena *arena, struct op_reply *reply)
+{
+    const struct queue *q = queue_find(&m->queues, op->queue);
+    struct range r;
+
+    (void)now_ms; /* a peek shows what the log decided, not what the clock says */
+    if (q == NULL) {
+        (void)refuse_queue(arena, &reply->error, op->queue);
+        return;
+    }
+    if (op->limit == 0 || op->limit > LIMIT_LIST) {
+        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1, LIMIT_LIST);
+        return;
+    }
+    if (!range_of(q, op->state, &r)) {
+        (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "state",
+                     "state must be ready, leased, scheduled or parked");
+        return;
+    }
+    if (op->cursor.data != NULL && !in_range(&r, op->cursor)) {
+        (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "cursor",
+                     "this cursor is not from a peek of this queue and state");
+        return;
+    }
+    reply->receive.messages = arena_get(arena, op->limit * sizeof *reply->receive.messages);
+    if (reply->receive.messages == NULL) {
+        out_of_memory(reply);
+        return;
+    }
+    peek_range(m, q, op, &r, arena, reply);
+}

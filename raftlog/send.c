@@ -1,0 +1,212 @@
+/* send.c: the send command: check each entry, number it, write it, place it. */
+#include "raftlog/apply.h"
+#include "raftlog/due.h"
+#include "raftlog/place.h"
+#include "raftlog/refuse.h"
+#include "raftlog/retry.h"
+#include "raftlog/session.h"
+
+void *apply_array(struct machine *m, size_t count, size_t size)
+{
+    void *array = arena_get(&m->arena, count * size);
+
+    if (array == NULL) {
+        store_fail(m->store, HF_E_MEMORY_LOW);
+    }
+    return array;
+}
+
+/* The whole request: what makes every entry fail alike. */
+int check_send(struct machine *m, const struct op_send *op, struct op_error *error)
+{
+    struct queue *q = queue_find(&m->queues, op->queue);
+    uint64_t bodies = 0;
+
+    if (q == NULL) {
+        return refuse_queue(&m->arena, error, op->queue);
+    }
+    if (op->count == 0 || op->count > LIMIT_BATCH) {
+        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1, LIMIT_BATCH);
+    }
+    for (uint32_t i = 0; i < op->count; i++) {
+        bodies += op->entries[i].body.len;
+    }
+    if (op->count > 1 && bodies > LIMIT_BATCH_BYTES) {
+        return refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "bodies", 0, LIMIT_BATCH_BYTES);
+    }
+    if (op->session.data != NULL &&
+        (op->session.len != SESSION_ID_BYTES || op->sequence == 0 ||
+         op->sequence > INT64_MAX)) {
+        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
+                      "a numbered send carries a session of 16 bytes and a sequence from 1");
+    }
+    return HF_OK;
+}
+
+static bool is_full(const struct queue *q, uint64_t bytes)
+{
+    uint64_t max_messages = (uint64_t)q->config.value[QUEUE_max_messages];
+    uint64_t max_bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
+
+    return (max_messages != 0 && queue_messages(q) >= max_messages) ||
+           (max_bytes != 0 && (q->bytes >= max_bytes || bytes > max_bytes - q->bytes));
+}
+
+static int check_fields(struct machine *m, const struct queue *q, const struct op_send_entry *e,
+                        struct op_error *error)
+{
+    struct queue_config policy = q->config;
+    struct arena *arena = &m->arena;
+
+    if (e->body.data == NULL) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "body",
+                      "a message needs a body; it may be empty");
+    }
+    if (e->priority > LIMIT_PRIORITY) {
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "priority", 1, LIMIT_PRIORITY);
+    }
+    if (e->delay.set && e->deliver_at.set) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "delay",
+                      "give delay or deliver_at, not both");
+    }
+    if (e->ttl.set && (e->ttl.value < 1 || e->ttl.value > LIMIT_DELAY_HARD_MS)) {
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "ttl", 1, LIMIT_DELAY_HARD_MS);
+    }
+    if (e->group.data != NULL || e->dedup_id.data != NULL) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT,
+                      e->group.data != NULL ? "group" : "dedup_id",
+                      "%s is not supported by this version: leave it out",
+                      e->group.data != NULL ? "group" : "dedup_id");
+    }
+    if (e->retry.data != NULL) {
+        return retry_parse(e->retry, arena, &policy, error);
+    }
+    return HF_OK;
+}
+
+/* When the message becomes ready, at the earliest now. */
+static int decide_due(struct machine *m, const struct queue *q, const struct op_send_entry *e,
+                      int64_t *due_ms, struct op_error *error)
+{
+    int64_t max_delay = q->config.value[QUEUE_max_delay];
+    int64_t delay = q->config.value[QUEUE_delay];
+
+    if (e->delay.set) {
+        delay = e->delay.value;
+        if (delay < 0) {
+            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay", 0, max_delay);
+        }
+    } else if (e->deliver_at.set) {
+        delay = e->deliver_at.value > m->now_ms ? e->deliver_at.value - m->now_ms : 0;
+    } else {
+        delay = delay < max_delay ? delay : max_delay;
+    }
+    if (delay > max_delay) {
+        switch (q->config.value[QUEUE_on_delay_overflow]) {
+        case OVERFLOW_CLAMP:
+            delay = max_delay;
+            break;
+        case OVERFLOW_DELIVER_NOW:
+            delay = 0;
+            break;
+        default:
+            if (e->delay.set) {
+                return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay", 0,
+                                     max_delay);
+            }
+            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "deliver_at", 0,
+                                 m->now_ms + max_delay);
+        }
+    }
+    *due_ms = m->now_ms + delay;
+    return HF_OK;
+}
+
+static void send_one(struct machine *m, struct queue *q, const struct op_send_entry *e,
+                     struct op_send_result *result)
+{
+    static const uint8_t nothing[1];
+    uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
+    int64_t limit = q->config.value[QUEUE_max_message_bytes];
+    struct slot slot = {0};
+    struct place place = {.state = MESSAGE_READY};
+    int64_t due_ms = m->now_ms;
+    uint64_t id;
+
+    if (check_fields(m, q, e, &result->error) != HF_OK ||
+        decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
+        return;
+    }
+    if (bytes > (uint64_t)limit) {
+        (void)refuse_bounds(&m->arena, &result->error, HF_E_TOO_LARGE, "body", 0, limit);
+        return;
+    }
+    if (is_full(q, bytes)) {
+        (void)refuse(&m->arena, &result->error, HF_E_QUEUE_FULL, "queue",
+                     "the queue holds %llu messages and %llu bytes: consume or raise max_messages "
+                     "and max_bytes",
+                     (unsigned long long)queue_messages(q), (unsigned long long)q->bytes);
+        return;
+    }
+
+    id = m->next_id++;
+    slot.priority =
+        e->priority != 0 ? e->priority : (uint32_t)q->config.value[QUEUE_priority_default];
+    slot.bytes = (uint32_t)bytes;
+    slot.position_ms = due_ms;
+    slot.flags = e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
+    if (message_put(m->store, id, q->number, m->now_ms, due_ms, slot.priority, e)) {
+        slot.flags |= SLOT_CUT;
+    }
+    if (e->ttl.set) {
+        slot.expires_ms = due_ms + e->ttl.value;
+        due_put(m, q, LANE_EXPIRE, slot.expires_ms, id, slice_of(nothing, 1));
+    }
+    if (due_ms > m->now_ms) {
+        place.state = MESSAGE_SCHEDULED;
+        place.due_ms = due_ms;
+    }
+    place_put(m, q, id, &slot, place);
+    q->bytes += bytes;
+    q->sent++;
+
+    result->id = machine_message_id(m, m->now_ms, id);
+    result->state = place.state;
+    result->due_ms = due_ms;
+}
+
+void apply_send(struct machine *m, const struct apply *a)
+{
+    const struct op_send *op = &a->request->send;
+    struct op_reply *reply = a->reply;
+    struct session session;
+    bool numbered = op->session.data != NULL;
+    bool repeat = false;
+    struct queue *q;
+
+    if (check_send(m, op, &reply->error) != HF_OK) {
+        return;
+    }
+    if (numbered &&
+        session_begin(m, op, &session, &repeat, &reply->send, &reply->error) != HF_OK) {
+        return;
+    }
+    if (repeat) {
+        return;
+    }
+    q = queue_find(&m->queues, op->queue);
+    reply->send.results = apply_array(m, op->count, sizeof *reply->send.results);
+    if (reply->send.results == NULL) {
+        return;
+    }
+    reply->send.count = op->count;
+    for (uint32_t i = 0; i < op->count; i++) {
+        struct op_send_result *r = &reply->send.results[i];
+
+        send_one(m, q, &op->entries[i], r);
+        m->chain = machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56));
+    }
+    if (numbered) {
+        session_end(m, &session, op, &reply->send);
+    }
+}

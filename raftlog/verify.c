@@ -1,0 +1,381 @@
+/* verify.c: read the whole state and hold it against the invariants I1 to I5. For tests, and for a node that
+ * is asked to check itself; memory grows with the number of messages. */
+#include "raftlog/bytes.h"
+#include "raftlog/due.h"
+#include "raftlog/place.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What was seen of one message. */
+struct seen {
+    uint64_t id; /* 0 = empty */
+    uint32_t places;
+    bool cut;
+    uint16_t slot_flags;
+    int64_t expires_ms;
+    bool moved;
+};
+
+/* What was counted of one queue. */
+struct tally {
+    uint32_t number;
+    uint64_t ready, leased, scheduled, parked, bytes;
+    int64_t earliest_ms[LANES];
+    int64_t oldest_ms; /* of ready and parked */
+};
+
+struct verify {
+    struct machine *m;
+    struct store_view *view;
+    char *why;
+    size_t size;
+    struct seen *messages;
+    uint64_t slots; /* a power of two */
+    uint64_t message_count;
+    struct tally *tallies; /* one per queue, in the table's order */
+    uint64_t names;
+    uint64_t sessions;
+};
+
+static int wrong(struct verify *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int wrong(struct verify *v, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(v->why, v->size, format, args);
+    va_end(args);
+    return HF_E_CORRUPT;
+}
+
+static struct seen *find_seen(struct verify *v, uint64_t id)
+{
+    uint64_t at = machine_mix(0, id) & (v->slots - 1);
+
+    while (v->messages[at].id != 0 && v->messages[at].id != id) {
+        at = (at + 1) & (v->slots - 1);
+    }
+    return &v->messages[at];
+}
+
+static int count_message(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)value;
+    if (key.len != 8) {
+        return wrong(v, "a message key of %u bytes", key.len);
+    }
+    v->message_count++;
+    return HF_OK;
+}
+
+static int see_message(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint64_t id = bytes_get_u64(key.data);
+    struct seen *seen = find_seen(v, id);
+    struct message message;
+    int rc;
+
+    (void)value;
+    arena_reset(&v->m->check_arena);
+    rc = message_read(v->m->store, id, &v->m->check_arena, &message);
+    if (rc != HF_OK) {
+        return wrong(v, "message %llu cannot be read: %s", (unsigned long long)id, status_name(rc));
+    }
+    if (id >= v->m->next_id) {
+        return wrong(v, "message %llu is not below the next id", (unsigned long long)id);
+    }
+    seen->id = id;
+    seen->cut = message.cut;
+    return HF_OK;
+}
+
+static struct tally *tally_of(struct verify *v, uint32_t number, const struct queue **q)
+{
+    *q = queue_find_number(&v->m->queues, number);
+    return *q != NULL ? &v->tallies[(*q)->position] : NULL;
+}
+
+/* An entry of `ready`, `parked` or a lane with slots. */
+static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slice value,
+                     enum message_state state, uint32_t priority, int64_t at_ms)
+{
+    const struct queue *q;
+    struct tally *t = tally_of(v, number, &q);
+    struct seen *seen = find_seen(v, id);
+    struct slot slot;
+
+    if (t == NULL) {
+        return wrong(v, "message %llu stands in queue %u, which is not there",
+                     (unsigned long long)id, number);
+    }
+    if (slot_decode(value, &slot) != HF_OK) {
+        return wrong(v, "the slot of message %llu is damaged", (unsigned long long)id);
+    }
+    if (seen->id == 0) {
+        return wrong(v, "message %llu stands in state %d without a record", (unsigned long long)id,
+                     (int)state);
+    }
+    if (seen->places++ != 0) {
+        return wrong(v, "message %llu stands in two places", (unsigned long long)id);
+    }
+    if (((slot.flags & SLOT_CUT) != 0) != seen->cut) {
+        return wrong(v, "slot and record of message %llu differ in SLOT_CUT",
+                     (unsigned long long)id);
+    }
+    if ((state == MESSAGE_READY && (slot.priority != priority || slot.position_ms != at_ms)) ||
+        (state == MESSAGE_PARKED && slot.position_ms != at_ms)) {
+        return wrong(v, "slot and key of message %llu differ", (unsigned long long)id);
+    }
+    if (state == MESSAGE_SCHEDULED &&
+        ((slot.flags & SLOT_MOVED) != 0) != (slot.position_ms != at_ms)) {
+        return wrong(v, "message %llu is scheduled off its position without a record of it",
+                     (unsigned long long)id);
+    }
+    seen->slot_flags = slot.flags;
+    seen->expires_ms = slot.expires_ms;
+    if (id < q->floor_id) {
+        if ((q->flags & QUEUE_SWEEPING) == 0) {
+            return wrong(v, "message %llu is purged and nobody sweeps", (unsigned long long)id);
+        }
+        return HF_OK;
+    }
+    t->ready += state == MESSAGE_READY;
+    t->leased += state == MESSAGE_LEASED;
+    t->scheduled += state == MESSAGE_SCHEDULED;
+    t->parked += state == MESSAGE_PARKED;
+    t->bytes += slot.bytes;
+    if ((state == MESSAGE_READY || state == MESSAGE_PARKED) && slot.position_ms < t->oldest_ms) {
+        t->oldest_ms = slot.position_ms;
+    }
+    return HF_OK;
+}
+
+static int see_ready(void *ctx, struct slice key, struct slice value)
+{
+    return see_place(ctx, bytes_get_u32(key.data), bytes_get_u64(key.data + 16), value,
+                     MESSAGE_READY, bytes_get_u32(key.data + 4), bytes_get_i64(key.data + 8));
+}
+
+static int see_parked(void *ctx, struct slice key, struct slice value)
+{
+    return see_place(ctx, bytes_get_u32(key.data), bytes_get_u64(key.data + 12), value,
+                     MESSAGE_PARKED, 0, bytes_get_i64(key.data + 4));
+}
+
+static int see_due(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint32_t number = bytes_get_u32(key.data);
+    uint8_t lane = key.data[4];
+    int64_t due_ms = bytes_get_i64(key.data + 5);
+    uint64_t id = bytes_get_u64(key.data + 13);
+    const struct queue *q;
+    struct tally *t = tally_of(v, number, &q);
+
+    if (number == 0) {
+        if (due_ms < v->m->session_due_ms) {
+            return wrong(v, "a session chore is due before the bound");
+        }
+        return HF_OK;
+    }
+    if (t != NULL && due_ms < t->earliest_ms[lane]) {
+        t->earliest_ms[lane] = due_ms;
+    }
+    if (lane == LANE_EXPIRE) {
+        const struct seen *seen = find_seen(v, id);
+
+        /* The record of a purged message may go before its ttl. */
+        if (t == NULL || (seen->id == 0 && id >= q->floor_id)) {
+            return wrong(v, "a ttl of message %llu, which is not there", (unsigned long long)id);
+        }
+        return HF_OK;
+    }
+    return see_place(v, number, id, value, lane == LANE_LEASE ? MESSAGE_LEASED : MESSAGE_SCHEDULED,
+                     0, due_ms);
+}
+
+static int see_blob(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const struct seen *seen = find_seen(v, bytes_get_u64(key.data));
+
+    (void)value;
+    return seen->id != 0 && seen->cut
+               ? HF_OK
+               : wrong(v, "a part of message %llu is left over",
+                       (unsigned long long)bytes_get_u64(key.data));
+}
+
+static int see_moved(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct seen *seen = find_seen(v, bytes_get_u64(key.data));
+
+    (void)value;
+    seen->moved = true;
+    return seen->id != 0 ? HF_OK
+                         : wrong(v, "a moved record of message %llu, which is not there",
+                                 (unsigned long long)bytes_get_u64(key.data));
+}
+
+static int see_name(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const struct queue *q = queue_find(&v->m->queues, key);
+
+    v->names++;
+    return q != NULL && q->number == bytes_get_u32(value.data)
+               ? HF_OK
+               : wrong(v, "a name belongs to no queue");
+}
+
+static int see_session(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)key;
+    (void)value;
+    v->sessions++;
+    return HF_OK;
+}
+
+static int compare_queue(struct verify *v, const struct queue *q, const struct tally *t)
+{
+    int64_t retention = q->config.value[QUEUE_retention];
+
+    if (q->ready != t->ready || q->leased != t->leased || q->scheduled != t->scheduled ||
+        q->parked != t->parked || q->bytes != t->bytes) {
+        return wrong(v,
+                     "queue %u counts ready %llu leased %llu scheduled %llu parked %llu bytes %llu, "
+                     "it holds %llu %llu %llu %llu %llu",
+                     q->number, (unsigned long long)q->ready, (unsigned long long)q->leased,
+                     (unsigned long long)q->scheduled, (unsigned long long)q->parked,
+                     (unsigned long long)q->bytes, (unsigned long long)t->ready,
+                     (unsigned long long)t->leased, (unsigned long long)t->scheduled,
+                     (unsigned long long)t->parked, (unsigned long long)t->bytes);
+    }
+    if ((q->flags & QUEUE_DELETED) != 0) {
+        return HF_OK;
+    }
+    for (int lane = LANE_LEASE; lane <= LANE_EXPIRE; lane++) {
+        if (q->earliest_ms[lane] > t->earliest_ms[lane]) {
+            return wrong(v, "the bound of lane %d of queue %u is later than its first record", lane,
+                         q->number);
+        }
+    }
+    if (t->oldest_ms != INT64_MAX && q->earliest_ms[LANE_CHORE] > t->oldest_ms + retention) {
+        return wrong(v, "the retention bound of queue %u is too late", q->number);
+    }
+    return HF_OK;
+}
+
+static int compare(struct verify *v)
+{
+    uint64_t named = 0;
+
+    for (uint64_t i = 0; i < v->slots; i++) {
+        const struct seen *seen = &v->messages[i];
+
+        if (seen->id == 0) {
+            continue;
+        }
+        if (seen->places != 1) {
+            return wrong(v, "message %llu stands nowhere", (unsigned long long)seen->id);
+        }
+        if (seen->moved != ((seen->slot_flags & SLOT_MOVED) != 0)) {
+            return wrong(v, "message %llu and its moved record disagree",
+                         (unsigned long long)seen->id);
+        }
+    }
+    for (uint32_t i = 0; i < v->m->queues.count; i++) {
+        int rc = compare_queue(v, v->m->queues.all[i], &v->tallies[i]);
+
+        if (rc != HF_OK) {
+            return rc;
+        }
+        named += v->m->queues.all[i]->name_len != 0;
+    }
+    if (named != v->names) {
+        return wrong(v, "%llu queues have a name, %llu names are stored", (unsigned long long)named,
+                     (unsigned long long)v->names);
+    }
+    if (v->sessions != v->m->sessions) {
+        return wrong(v, "%u sessions are counted, %llu are stored", v->m->sessions,
+                     (unsigned long long)v->sessions);
+    }
+    return HF_OK;
+}
+
+static int read_all(struct verify *v)
+{
+    static const struct {
+        enum store_tree tree;
+        int (*each)(void *ctx, struct slice key, struct slice value);
+    } steps[] = {
+        {TREE_MSG, see_message}, {TREE_READY, see_ready}, {TREE_DUE, see_due},
+        {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob}, {TREE_MOVED, see_moved},
+        {TREE_QNAME, see_name},  {TREE_SESSION, see_session},
+    };
+
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        int rc = store_view_each(v->view, steps[i].tree, steps[i].each, v);
+
+        if (rc != HF_OK) {
+            return rc;
+        }
+    }
+    return compare(v);
+}
+
+static int prepare(struct verify *v)
+{
+    int rc = store_view_each(v->view, TREE_MSG, count_message, v);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    v->slots = 64;
+    while (v->slots < 2 * v->message_count) {
+        v->slots *= 2;
+    }
+    v->messages = calloc(v->slots, sizeof *v->messages);
+    v->tallies = calloc((size_t)v->m->queues.count + 1, sizeof *v->tallies);
+    if (v->messages == NULL || v->tallies == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    for (uint32_t i = 0; i < v->m->queues.count; i++) {
+        for (int lane = 0; lane < LANES; lane++) {
+            v->tallies[i].earliest_ms[lane] = INT64_MAX;
+        }
+        v->tallies[i].oldest_ms = INT64_MAX;
+    }
+    return HF_OK;
+}
+
+int machine_verify(struct machine *m, char *why, size_t size)
+{
+    struct verify v = {.m = m, .why = why, .size = size};
+    int rc = machine_commit(m);
+
+    (void)snprintf(why, size, "the state cannot be read");
+    if (rc == HF_OK) {
+        rc = store_view_open(m->store, &v.view);
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    rc = prepare(&v);
+    if (rc == HF_OK) {
+        rc = read_all(&v);
+    }
+    free(v.messages);
+    free(v.tallies);
+    store_view_close(v.view);
+    return rc;
+}
