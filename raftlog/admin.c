@@ -12,8 +12,8 @@ static int refuse_different(struct machine *m, const struct queue *q,
     const char *name = queue_attribute_info(a)->name;
 
     return refuse(&m->arena, error, HF_E_QUEUE_EXISTS, name,
-                  "the queue exists with %s = %s, not %s: use queue set to change it", name,
-                  queue_attribute_format(a, q->config.value[a], &m->arena),
+                  "the queue exists with %s = %s, not %s: use queue set to change it",
+                  name, queue_attribute_format(a, q->config.value[a], &m->arena),
                   queue_attribute_format(a, wanted->value[a], &m->arena));
 }
 
@@ -27,10 +27,11 @@ static int check_create(struct machine *m, const struct op_queue_create *op,
         error->has_bounds = true;
         error->low = 1;
         error->high = LIMIT_QUEUE_NAME;
-        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "queue",
-                      "a queue name is 1 to %u letters, digits and . _ - : / and begins with a "
-                      "letter, a digit or _",
-                      LIMIT_QUEUE_NAME);
+        return refuse(
+            &m->arena, error, HF_E_INVALID_ARGUMENT, "queue",
+            "a queue name is 1 to %u letters, digits and . _ - : / and begins with a "
+            "letter, a digit or _",
+            LIMIT_QUEUE_NAME);
     }
     queue_config_defaults(config);
     if (queue_config_parse(op->attributes, &m->arena, config, error) != HF_OK) {
@@ -47,7 +48,8 @@ static int check_create(struct machine *m, const struct op_queue_create *op,
     return HF_OK;
 }
 
-int check_queue_create(struct machine *m, const struct op_queue_create *op, struct op_error *error)
+int check_queue_create(struct machine *m, const struct op_queue_create *op,
+                       struct op_error *error)
 {
     struct queue_config config;
 
@@ -67,7 +69,8 @@ void apply_queue_create(struct machine *m, const struct apply *a)
         a->reply->queue_create.existed = true;
         return;
     }
-    q = queue_add(&m->queues, m->store, m->next_queue, op->queue, &config, a->command->random);
+    q = queue_add(&m->queues, m->store, m->next_queue, op->queue, &config,
+                  a->command->random);
     if (q == NULL) {
         store_fail(m->store, HF_E_MEMORY_LOW);
         return;
@@ -76,8 +79,8 @@ void apply_queue_create(struct machine *m, const struct apply *a)
     m->chain = machine_mix(m->chain, q->number);
 }
 
-static int check_set(struct machine *m, const struct op_queue_set *op, struct queue_config *config,
-                     struct op_error *error)
+static int check_set(struct machine *m, const struct op_queue_set *op,
+                     struct queue_config *config, struct op_error *error)
 {
     const struct queue *q = queue_find(&m->queues, op->queue);
 
@@ -88,7 +91,8 @@ static int check_set(struct machine *m, const struct op_queue_set *op, struct qu
     return queue_config_parse(op->attributes, &m->arena, config, error);
 }
 
-int check_queue_set(struct machine *m, const struct op_queue_set *op, struct op_error *error)
+int check_queue_set(struct machine *m, const struct op_queue_set *op,
+                    struct op_error *error)
 {
     struct queue_config config;
 
@@ -116,7 +120,8 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     m->chain = machine_mix(m->chain, q->config_version);
 }
 
-/* Everything in the queue falls below a floor: gone for every reader at once, swept later. */
+/* Everything in the queue falls below a floor: gone for every reader at once, swept
+ * later. */
 static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_id)
 {
     uint64_t count = queue_messages(q);
@@ -138,10 +143,12 @@ static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_i
     return count;
 }
 
-int check_queue_purge(struct machine *m, const struct op_queue_purge *op, struct op_error *error)
+int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
+                      struct op_error *error)
 {
-    return queue_find(&m->queues, op->queue) != NULL ? HF_OK
-                                                     : refuse_queue(&m->arena, error, op->queue);
+    return queue_find(&m->queues, op->queue) != NULL
+               ? HF_OK
+               : refuse_queue(&m->arena, error, op->queue);
 }
 
 void apply_queue_purge(struct machine *m, const struct apply *a)
@@ -157,7 +164,8 @@ void apply_queue_purge(struct machine *m, const struct apply *a)
     m->chain = machine_mix(m->chain, a->reply->count.count);
 }
 
-int check_queue_delete(struct machine *m, const struct op_queue_delete *op, struct op_error *error)
+int check_queue_delete(struct machine *m, const struct op_queue_delete *op,
+                       struct op_error *error)
 {
     const struct queue *q = queue_find(&m->queues, op->queue);
 
@@ -165,9 +173,10 @@ int check_queue_delete(struct machine *m, const struct op_queue_delete *op, stru
         return refuse_queue(&m->arena, error, op->queue);
     }
     if (!op->force && queue_messages(q) != 0) {
-        return refuse(&m->arena, error, HF_E_QUEUE_NOT_EMPTY, "queue",
-                      "the queue holds %llu messages: delete it with force, or empty it first",
-                      (unsigned long long)queue_messages(q));
+        return refuse(
+            &m->arena, error, HF_E_QUEUE_NOT_EMPTY, "queue",
+            "the queue holds %llu messages: delete it with force, or empty it first",
+            (unsigned long long)queue_messages(q));
     }
     return HF_OK;
 }
@@ -197,13 +206,15 @@ int check_kick(struct machine *m, const struct op_kick *op, struct op_error *err
         return refuse_queue(&m->arena, error, op->queue);
     }
     if (!op->has_id && (op->count == 0 || op->count > LIMIT_FIRE)) {
-        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "count", 1, LIMIT_FIRE);
+        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "count", 1,
+                             LIMIT_FIRE);
     }
     return HF_OK;
 }
 
 /* The cursor of the parked tree stands on it. Returns 1 when it became ready. */
-static uint64_t unpark(struct machine *m, struct queue *q, uint64_t id, struct slot *slot)
+static uint64_t unpark(struct machine *m, struct queue *q, uint64_t id,
+                       struct slot *slot)
 {
     struct place place = {.state = MESSAGE_READY};
 
@@ -231,7 +242,8 @@ static uint64_t kick_one(struct machine *m, struct queue *q, struct message_id i
     /* Below the floor means purged; `known` then stays the reason. */
     if (!known && id.low != 0 && message_peek(m->store, id.low, &message) &&
         message.queue == q->number &&
-        (id.high == 0 || id.high == machine_message_id(m, message.sent_ms, id.low).high)) {
+        (id.high == 0 ||
+         id.high == machine_message_id(m, message.sent_ms, id.low).high)) {
         if (place_find(m, q, id.low, &slot, &place) && place.state == MESSAGE_PARKED) {
             return unpark(m, q, id.low, &slot);
         }
@@ -256,9 +268,11 @@ static uint64_t kick_oldest(struct machine *m, struct queue *q, uint32_t count)
     struct slice value;
     uint64_t kicked = 0;
     uint32_t seen = 0;
-    bool more = store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key, &value);
+    bool more = store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0),
+                           &key, &value);
 
-    while (more && kicked < count && seen < LIMIT_FIRE && bytes_get_u32(key.data) == q->number) {
+    while (more && kicked < count && seen < LIMIT_FIRE &&
+           bytes_get_u32(key.data) == q->number) {
         uint64_t id = bytes_get_u64(key.data + 12);
         struct slot slot;
 

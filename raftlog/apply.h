@@ -1,8 +1,9 @@
 /* apply.h: one function per replicated command. Called by machine.c only.
  *
- * Each checks its request again (the leader asked machine_check before), changes the store and fills the
- * reply. `reply` is zeroed; its op is set. `wanted` is false on a follower: then what costs reads and changes
- * nothing (bodies of a receive) is left out. Outcomes are mixed into the machine's chain. */
+ * Each checks its request again (the leader asked machine_check before), changes the
+ * store and fills the reply. `reply` is zeroed; its op is set. `wanted` is false on a
+ * follower: then what costs reads and changes nothing (bodies of a receive) is left
+ * out. Outcomes are mixed into the machine's chain. */
 #ifndef HF_RAFTLOG_APPLY_H
 #define HF_RAFTLOG_APPLY_H
 
@@ -27,19 +28,26 @@ void apply_settle(struct machine *m, const struct apply *a);
 /* Returns how many records were moved or removed. */
 uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count);
 
-/* Content alone; HF_OK or the status with `error` filled. Texts live in the machine's arena. */
-int check_queue_create(struct machine *m, const struct op_queue_create *op, struct op_error *error);
-int check_queue_set(struct machine *m, const struct op_queue_set *op, struct op_error *error);
-int check_queue_delete(struct machine *m, const struct op_queue_delete *op, struct op_error *error);
-int check_queue_purge(struct machine *m, const struct op_queue_purge *op, struct op_error *error);
+/* Content alone; HF_OK or the status with `error` filled. Texts live in the machine's
+ * arena. */
+int check_queue_create(struct machine *m, const struct op_queue_create *op,
+                       struct op_error *error);
+int check_queue_set(struct machine *m, const struct op_queue_set *op,
+                    struct op_error *error);
+int check_queue_delete(struct machine *m, const struct op_queue_delete *op,
+                       struct op_error *error);
+int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
+                      struct op_error *error);
 int check_kick(struct machine *m, const struct op_kick *op, struct op_error *error);
 int check_session_open(struct machine *m, const struct op_session_open *op,
                        struct op_error *error);
 int check_send(struct machine *m, const struct op_send *op, struct op_error *error);
-int check_receive(struct machine *m, const struct op_receive *op, struct op_error *error);
+int check_receive(struct machine *m, const struct op_receive *op,
+                  struct op_error *error);
 int check_settle(struct machine *m, const struct op_settle *op, struct op_error *error);
 
-/* An array of the reply; the store fails with HF_E_MEMORY_LOW when there is no memory. */
+/* An array of the reply; the store fails with HF_E_MEMORY_LOW when there is no memory.
+ */
 void *apply_array(struct machine *m, size_t count, size_t size);
 
 #endif

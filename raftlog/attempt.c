@@ -5,8 +5,8 @@
 #include "raftlog/bytes.h"
 #include "raftlog/lease.h"
 
-#define KEY_BYTES 24u
-#define HEAD_BYTES 10u
+#define KEY_BYTES   24u
+#define HEAD_BYTES  10u
 #define ENTRY_BYTES 24u
 
 static uint32_t bucket_of(int64_t ms)
@@ -33,7 +33,8 @@ static bool find_in_bucket(struct machine *m, uint32_t bucket, uint32_t queue,
 {
     uint8_t key[KEY_BYTES];
 
-    if (!store_get(m->store, TREE_ATTEMPT, attempt_key(key, bucket, queue, attempt.data), value)) {
+    if (!store_get(m->store, TREE_ATTEMPT,
+                   attempt_key(key, bucket, queue, attempt.data), value)) {
         return false;
     }
     if (value->len < HEAD_BYTES ||
@@ -130,7 +131,8 @@ uint32_t attempt_sweep(struct machine *m, uint32_t budget)
         return 0;
     }
     m->attempt_due_ms = INT64_MAX;
-    more = store_seek(m->store, TREE_ATTEMPT, attempt_key(from, 0, 1, none), &key, &value);
+    more =
+        store_seek(m->store, TREE_ATTEMPT, attempt_key(from, 0, 1, none), &key, &value);
     while (more) {
         int64_t forget = forget_ms(bytes_get_u32(key.data));
 

@@ -1,8 +1,10 @@
-/* attempt.h: a receive that is repeated under the same attempt id gets the same messages.
+/* attempt.h: a receive that is repeated under the same attempt id gets the same
+ * messages.
  *
- * `attempt`, key: bucket u32 (LIMIT_ACK_MEMORY_MS of time), queue u32 (the first one asked), attempt 16 bytes;
- * value: i64 stamp, u16 count, then per message queue u32, id u64, epoch u32, first deadline i64. Remembered
- * for LIMIT_ACK_MEMORY_MS; buckets are in time order, so forgetting is a bounded delete at the low end. */
+ * `attempt`, key: bucket u32 (LIMIT_ACK_MEMORY_MS of time), queue u32 (the first one
+ * asked), attempt 16 bytes; value: i64 stamp, u16 count, then per message queue u32,
+ * id u64, epoch u32, first deadline i64. Remembered for LIMIT_ACK_MEMORY_MS; buckets
+ * are in time order, so forgetting is a bounded delete at the low end. */
 #ifndef HF_RAFTLOG_ATTEMPT_H
 #define HF_RAFTLOG_ATTEMPT_H
 
@@ -19,7 +21,8 @@ struct claim {
     struct slot slot;
 };
 
-/* The messages of an earlier receive with this id, if all are still held under the same receipts; else 0. */
+/* The messages of an earlier receive with this id, if all are still held under the
+ * same receipts; else 0. */
 uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
                       struct claim *claims, uint32_t capacity);
 void attempt_put(struct machine *m, uint32_t queue, struct slice attempt,

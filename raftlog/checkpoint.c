@@ -1,5 +1,5 @@
-/* checkpoint.c: make the applied state durable while the machine goes on. The argument why a later torn write
- * cannot hurt it is in store.h. */
+/* checkpoint.c: make the applied state durable while the machine goes on. The argument
+ * why a later torn write cannot hurt it is in store.h. */
 #include "proto/check.h"
 #include "raftlog/state.h"
 

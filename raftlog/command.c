@@ -6,8 +6,8 @@
 #include "proto/crc32c.h"
 #include "raftlog/bytes.h"
 
-#define ENTRY_MAGIC 0x48464531u /* "HFE1" */
-#define ENTRY_VERSION 1u
+#define ENTRY_MAGIC     0x48464531u /* "HFE1" */
+#define ENTRY_VERSION   1u
 #define COMMAND_VERSION 1u
 
 static uint32_t entry_crc(const uint8_t *entry, size_t len)
@@ -121,7 +121,8 @@ int entry_next(struct entry_reader *r, struct command *c)
     return HF_OK;
 }
 
-size_t command_pack_fire(const uint32_t *queues, uint32_t count, uint8_t *out, size_t capacity)
+size_t command_pack_fire(const uint32_t *queues, uint32_t count, uint8_t *out,
+                         size_t capacity)
 {
     CHECK(count <= UINT16_MAX);
     CHECK(capacity >= 2 + 4 * (size_t)count);
@@ -132,7 +133,8 @@ size_t command_pack_fire(const uint32_t *queues, uint32_t count, uint8_t *out, s
     return 2 + 4 * (size_t)count;
 }
 
-int command_unpack_fire(struct slice body, uint32_t *queues, uint32_t capacity, uint32_t *count)
+int command_unpack_fire(struct slice body, uint32_t *queues, uint32_t capacity,
+                        uint32_t *count)
 {
     uint32_t n = body.len >= 2 ? bytes_get_u16(body.data) : 0;
 

@@ -1,7 +1,8 @@
 /* delivery.c: from slot and record to an answer. */
 #include "raftlog/delivery.h"
 
-static struct slice copy_bytes(struct arena *arena, const uint8_t *data, uint32_t len, int *status)
+static struct slice copy_bytes(struct arena *arena, const uint8_t *data, uint32_t len,
+                               int *status)
 {
     const void *copy;
 
@@ -49,7 +50,8 @@ int delivery_describe(struct machine *m, const struct queue *q, uint64_t id,
 }
 
 const uint8_t *delivery_receipt(struct machine *m, const struct queue *q, uint64_t id,
-                                uint32_t epoch, int64_t deadline_ms, struct arena *arena)
+                                uint32_t epoch, int64_t deadline_ms,
+                                struct arena *arena)
 {
     struct receipt receipt = {.shard = m->shard,
                               .queue = q->number,

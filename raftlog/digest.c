@@ -1,4 +1,5 @@
-/* digest.c: one number over every record of the state, in key order, independent of pages and commits. */
+/* digest.c: one number over every record of the state, in key order, independent of
+ * pages and commits. */
 #include "raftlog/state.h"
 
 #include <endian.h>
@@ -33,7 +34,8 @@ int machine_digest_begin(struct machine *m, struct digest **out)
     return HF_OK;
 }
 
-/* Multiply to 128 bits and fold: every bit of both words reaches every bit of the result. */
+/* Multiply to 128 bits and fold: every bit of both words reaches every bit of the
+ * result. */
 static uint64_t fold(uint64_t a, uint64_t b)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -53,7 +55,8 @@ static uint64_t hash_bytes(uint64_t hash, struct slice bytes)
         uint32_t n = left < 16 ? left : 16;
 
         memcpy(words, at, n);
-        hash = fold(hash ^ le64toh(words[0]), le64toh(words[1]) + 0x8ebc6af09c88c6e3ull);
+        hash =
+            fold(hash ^ le64toh(words[0]), le64toh(words[1]) + 0x8ebc6af09c88c6e3ull);
         at += n;
         left -= n;
     }
@@ -69,7 +72,8 @@ static int hash_record(void *ctx, struct slice key, struct slice value)
     return d->stop != NULL && *d->stop ? HF_E_CLOSED : HF_OK;
 }
 
-int digest_run(struct digest *d, uint64_t *index, uint64_t *value, const volatile bool *stop)
+int digest_run(struct digest *d, uint64_t *index, uint64_t *value,
+               const volatile bool *stop)
 {
     d->stop = stop;
     d->hash = 0;

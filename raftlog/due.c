@@ -4,8 +4,8 @@
 #include "proto/check.h"
 #include "raftlog/bytes.h"
 
-struct slice due_key(uint8_t key[DUE_KEY_BYTES], uint32_t queue, enum lane lane, int64_t due_ms,
-                     uint64_t id)
+struct slice due_key(uint8_t key[DUE_KEY_BYTES], uint32_t queue, enum lane lane,
+                     int64_t due_ms, uint64_t id)
 {
     CHECK(due_ms >= 0);
     bytes_put_u32(key, queue);
@@ -15,17 +15,18 @@ struct slice due_key(uint8_t key[DUE_KEY_BYTES], uint32_t queue, enum lane lane,
     return slice_of(key, DUE_KEY_BYTES);
 }
 
-void due_put(struct machine *m, struct queue *q, enum lane lane, int64_t due_ms, uint64_t id,
-             struct slice value)
+void due_put(struct machine *m, struct queue *q, enum lane lane, int64_t due_ms,
+             uint64_t id, struct slice value)
 {
     uint8_t key[DUE_KEY_BYTES];
 
-    store_put_late(m->store, TREE_DUE, due_key(key, q->number, lane, due_ms, id), value);
+    store_put_late(m->store, TREE_DUE, due_key(key, q->number, lane, due_ms, id),
+                   value);
     queue_expect(&m->queues, q, lane, due_ms);
 }
 
-bool due_find(struct machine *m, uint32_t queue, enum lane lane, int64_t due_ms, uint64_t id,
-              struct slice *value)
+bool due_find(struct machine *m, uint32_t queue, enum lane lane, int64_t due_ms,
+              uint64_t id, struct slice *value)
 {
     uint8_t wanted[DUE_KEY_BYTES];
     struct slice from;
@@ -38,13 +39,14 @@ bool due_find(struct machine *m, uint32_t queue, enum lane lane, int64_t due_ms,
     return store_seek(m->store, TREE_DUE, from, &key, value) && slice_equal(key, from);
 }
 
-bool due_first(struct machine *m, uint32_t queue, enum lane lane, int64_t due_ms, uint64_t id,
-               int64_t *found_ms, uint64_t *found_id, struct slice *value)
+bool due_first(struct machine *m, uint32_t queue, enum lane lane, int64_t due_ms,
+               uint64_t id, int64_t *found_ms, uint64_t *found_id, struct slice *value)
 {
     uint8_t from[DUE_KEY_BYTES];
     struct slice key;
 
-    if (!store_seek(m->store, TREE_DUE, due_key(from, queue, lane, due_ms, id), &key, value)) {
+    if (!store_seek(m->store, TREE_DUE, due_key(from, queue, lane, due_ms, id), &key,
+                    value)) {
         return false;
     }
     if (key.len != DUE_KEY_BYTES) {
@@ -65,7 +67,8 @@ void due_settle_bound(struct machine *m, struct queue *q, enum lane lane)
     uint64_t id;
     struct slice value;
 
-    (void)due_first(m, q->number, lane, 0, 0, &due_ms, &id, &value); /* none: INT64_MAX stays */
+    (void)due_first(m, q->number, lane, 0, 0, &due_ms, &id,
+                    &value); /* none: INT64_MAX stays */
     if (q->earliest_ms[lane] != due_ms) {
         q->earliest_ms[lane] = due_ms;
         queue_changed(&m->queues, q);

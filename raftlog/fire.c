@@ -1,8 +1,10 @@
-/* fire.c: the fire command: move whatever is due in the named queues, at most LIMIT_FIRE records in all.
+/* fire.c: the fire command: move whatever is due in the named queues, at most
+ * LIMIT_FIRE records in all.
  *
- * The wheel of the leader only says where to look; what is due is decided here, from the records and the
- * stamp. A queue that is not due is left alone, one that is not finished stays due and is touched, so that the
- * leader fires it again after letting other commands in. */
+ * The wheel of the leader only says where to look; what is due is decided here, from
+ * the records and the stamp. A queue that is not due is left alone, one that is not
+ * finished stays due and is touched, so that the leader fires it again after letting
+ * other commands in. */
 #include "raftlog/apply.h"
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
@@ -16,15 +18,16 @@ static void spend(uint32_t *budget, uint32_t cost)
     *budget -= cost < *budget ? cost : *budget;
 }
 
-/* What is due in a lane, one record after the other. `again`: the cursor is still where the last one was. */
-static bool due_now(struct machine *m, const struct queue *q, enum lane lane, bool again,
-                    uint64_t *id, struct slice *value)
+/* What is due in a lane, one record after the other. `again`: the cursor is still
+ * where the last one was. */
+static bool due_now(struct machine *m, const struct queue *q, enum lane lane,
+                    bool again, uint64_t *id, struct slice *value)
 {
     uint8_t from[DUE_KEY_BYTES];
     struct slice key;
     bool found = again ? store_next(m->store, TREE_DUE, &key, value)
-                       : store_seek(m->store, TREE_DUE, due_key(from, q->number, lane, 0, 0), &key,
-                                    value);
+                       : store_seek(m->store, TREE_DUE,
+                                    due_key(from, q->number, lane, 0, 0), &key, value);
 
     if (!found || key.len != DUE_KEY_BYTES || bytes_get_u32(key.data) != q->number ||
         key.data[4] != lane || bytes_get_i64(key.data + 5) > m->now_ms) {
@@ -54,7 +57,8 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
             continue;
         }
         place_drop(m, q, MESSAGE_LEASED);
-        (void)lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none, 0); /* wherever it went is right */
+        (void)lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none,
+                        0); /* wherever it went is right */
         m->chain = machine_mix(m->chain, id);
         spend(budget, 1);
     }
@@ -93,7 +97,8 @@ static void fire_scheduled(struct machine *m, struct queue *q, uint32_t *budget)
     due_settle_bound(m, q, LANE_SCHEDULED);
 }
 
-/* A ttl ran out: the message goes wherever it stands, except from under a lease; then its end decides. */
+/* A ttl ran out: the message goes wherever it stands, except from under a lease; then
+ * its end decides. */
 static void fire_ttl(struct machine *m, struct queue *q, uint32_t *budget)
 {
     struct slice value;

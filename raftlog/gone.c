@@ -7,7 +7,7 @@
 
 #define BUCKET_MS 60000
 #define KIND_BITS 1u
-#define KIND_ONE 2u
+#define KIND_ONE  2u
 
 static uint32_t bucket_of(int64_t ms)
 {
@@ -19,7 +19,8 @@ static int64_t forget_ms(uint32_t bucket)
     return ((int64_t)bucket + 1) * BUCKET_MS + LIMIT_ACK_MEMORY_MS;
 }
 
-static struct slice gone_key(uint8_t key[13], uint32_t bucket, uint8_t kind, uint64_t number)
+static struct slice gone_key(uint8_t key[13], uint32_t bucket, uint8_t kind,
+                             uint64_t number)
 {
     bytes_put_u32(key, bucket);
     key[4] = kind;
@@ -54,7 +55,8 @@ static struct gone_row *row_get(struct machine *m, uint32_t bucket, uint64_t num
     row->bucket = bucket;
     row->number = number;
     memset(row->bits, 0, sizeof row->bits);
-    if (store_get(m->store, TREE_GONE, gone_key(key, bucket, KIND_BITS, number), &value)) {
+    if (store_get(m->store, TREE_GONE, gone_key(key, bucket, KIND_BITS, number),
+                  &value)) {
         if (value.len != sizeof row->bits) {
             store_fail(m->store, HF_E_CORRUPT);
         } else {
@@ -68,8 +70,8 @@ static void mark_dirty(struct machine *m, struct gone_row *row)
 {
     if (!row->dirty) {
         row->dirty = true;
-        /* A row can leave and come back dirty within one transaction; then it is listed already, and the
-         * list is only a hint of where to look. */
+        /* A row can leave and come back dirty within one transaction; then it is
+         * listed already, and the list is only a hint of where to look. */
         if (m->gone.dirty_count < GONE_CACHE_ROWS) {
             m->gone.dirty[m->gone.dirty_count++] = (uint32_t)(row - m->gone.rows);
         }
@@ -87,7 +89,8 @@ void gone_put(struct machine *m, uint64_t id, enum gone_reason reason)
     uint8_t key[13];
     uint8_t value[5] = {(uint8_t)reason};
 
-    store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id), slice_of(value, 5));
+    store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id),
+              slice_of(value, 5));
     expect(m, bucket);
 }
 
@@ -101,7 +104,8 @@ void gone_acked(struct machine *m, uint64_t id, uint32_t epoch)
         uint8_t value[5] = {GONE_ACKED};
 
         bytes_put_u32(value + 1, epoch);
-        store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id), slice_of(value, 5));
+        store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id),
+                  slice_of(value, 5));
     } else {
         row = row_get(m, bucket, id >> 8);
         row->bits[(id & 0xff) >> 3] |= (uint8_t)(1u << (id & 7));
@@ -196,7 +200,8 @@ uint32_t gone_sweep(struct machine *m, uint32_t budget)
         }
         if (key.data[4] == KIND_BITS) {
             struct gone_row *row =
-                &m->gone.rows[machine_mix(bucket, bytes_get_u64(key.data + 5)) % GONE_CACHE_ROWS];
+                &m->gone.rows[machine_mix(bucket, bytes_get_u64(key.data + 5)) %
+                              GONE_CACHE_ROWS];
 
             if (row->bucket == bucket && row->number == bytes_get_u64(key.data + 5)) {
                 row->used = false;

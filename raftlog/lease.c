@@ -5,7 +5,8 @@
 #include "raftlog/due.h"
 #include "raftlog/retry.h"
 
-static void locate_gone(struct machine *m, const struct queue *q, uint64_t id, struct hold *hold)
+static void locate_gone(struct machine *m, const struct queue *q, uint64_t id,
+                        struct hold *hold)
 {
     hold->kind = HOLD_GONE;
     hold->gone = gone_find(m, id, &hold->gone_epoch);
@@ -25,9 +26,10 @@ void lease_locate(struct machine *m, struct queue *q, const struct receipt *rece
     }
     /* The ordinary case: still leased, never extended. */
     hold->kind = HOLD_CURRENT;
-    hold->place =
-        (struct place){.state = MESSAGE_LEASED, .due_ms = receipt->deadline_ms, .extended = false};
-    if (due_find(m, q->number, LANE_LEASE, receipt->deadline_ms, receipt->message, &value)) {
+    hold->place = (struct place){
+        .state = MESSAGE_LEASED, .due_ms = receipt->deadline_ms, .extended = false};
+    if (due_find(m, q->number, LANE_LEASE, receipt->deadline_ms, receipt->message,
+                 &value)) {
         if (place_slot(m, value, &hold->slot) && hold->slot.epoch != receipt->epoch) {
             hold->kind = HOLD_STALE;
         }
@@ -81,8 +83,9 @@ static int64_t policy_delay(struct machine *m, const struct queue *q, uint64_t i
             store_fail(m->store, HF_E_CORRUPT);
             return 0;
         }
-        (void)retry_parse(message.field[FIELD_RETRY], &m->arena, &config,
-                          &ignored); /* was checked when it was sent; else the queue's holds */
+        (void)retry_parse(
+            message.field[FIELD_RETRY], &m->arena, &config,
+            &ignored); /* was checked when it was sent; else the queue's holds */
     }
     return retry_delay_ms(&config, slot->failures, random, id);
 }
@@ -90,13 +93,15 @@ static int64_t policy_delay(struct machine *m, const struct queue *q, uint64_t i
 static bool has_given_up(const struct queue *q, const struct slot *slot)
 {
     int64_t limit = q->config.value[QUEUE_max_failures];
-    uint32_t count = q->config.value[QUEUE_max_failures_by] == BY_DELIVERIES ? slot->deliveries
-                                                                             : slot->failures;
+    uint32_t count = q->config.value[QUEUE_max_failures_by] == BY_DELIVERIES
+                         ? slot->deliveries
+                         : slot->failures;
 
     return limit != 0 && (int64_t)count >= limit;
 }
 
-static void count_end(struct queue *q, struct slot *slot, enum lease_end end, struct slice reason)
+static void count_end(struct queue *q, struct slot *slot, enum lease_end end,
+                      struct slice reason)
 {
     switch (end) {
     case LEASE_FAILED:
@@ -126,14 +131,16 @@ static void count_end(struct queue *q, struct slot *slot, enum lease_end end, st
     }
 }
 
-struct place lease_end(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
-                       enum lease_end end, int64_t delay_ms, struct slice reason, uint64_t random)
+struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
+                       struct slot *slot, enum lease_end end, int64_t delay_ms,
+                       struct slice reason, uint64_t random)
 {
     struct place place = {.state = MESSAGE_READY};
 
     count_end(q, slot, end, reason);
     if (place_is_expired(m, q, slot)) {
-        (void)place_expire(m, q, id, slot); /* the caller's budget counts attempts, not records */
+        (void)place_expire(m, q, id,
+                           slot); /* the caller's budget counts attempts, not records */
         place.state = MESSAGE_DELETED;
         return place;
     }

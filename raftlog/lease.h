@@ -3,19 +3,23 @@
  *            claim                     ack
  *   READY ----------> LEASED ---------------------> deleted
  *     ^                 | release, fail, lapse
- *     |                 +--> READY | SCHEDULED (retry) | PARKED (given up) | deleted (expired)
+ *     |                 +--> READY | SCHEDULED (retry) | PARKED (given up)
+ *     |                      | deleted (expired)
  *     +---- kick, due --+
  *
- * I6: the epoch grows at each claim, so at most one receipt is current. It does not change when a lease is
- *     extended or ends: until the message is handed out again its last receipt still counts for an ack, and
- *     after a lapse (the lease ended by itself) for an extend. */
+ * I6: the epoch grows at each claim, so at most one receipt is current. It does
+ *     not change when a lease is extended or ends: until the message is handed out
+ *     again its last receipt still counts for an ack, and after a lapse (the lease
+ *     ended by itself) for an extend. */
 #ifndef HF_RAFTLOG_LEASE_H
 #define HF_RAFTLOG_LEASE_H
 
 #include "raftlog/place.h"
 
 enum hold_kind {
-    HOLD_CURRENT, /* the receipt is the last one handed out; slot and place are valid, the cursor is on it */
+    /* The receipt is the last one handed out; slot and place are valid, the cursor of
+     * the place's tree is on it. */
+    HOLD_CURRENT,
     HOLD_STALE,   /* handed out again, or moved on; place.state is where it is now */
     HOLD_GONE     /* no such message; gone and gone_epoch say why */
 };
@@ -31,7 +35,8 @@ struct hold {
 void lease_locate(struct machine *m, struct queue *q, const struct receipt *receipt,
                   struct hold *hold);
 
-/* Hand a message whose entry was dropped to `consumer` until now + lease_ms. Returns the deadline. */
+/* Hand a message whose entry was dropped to `consumer` until now + lease_ms. Returns
+ * the deadline. */
 int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
                     struct slice consumer, int64_t lease_ms);
 
@@ -44,9 +49,11 @@ enum lease_end {
     LEASE_PARKED
 };
 
-/* End an attempt whose entry was dropped. delay_ms < 0: the retry policy decides (LEASE_FAILED). Gives the
- * place the message is in now; MESSAGE_DELETED when it was over its time. */
-struct place lease_end(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
-                       enum lease_end end, int64_t delay_ms, struct slice reason, uint64_t random);
+/* End an attempt whose entry was dropped. delay_ms < 0: the retry policy decides
+ * (LEASE_FAILED). Gives the place the message is in now; MESSAGE_DELETED when it was
+ * over its time. */
+struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
+                       struct slot *slot, enum lease_end end, int64_t delay_ms,
+                       struct slice reason, uint64_t random);
 
 #endif

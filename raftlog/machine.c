@@ -1,8 +1,9 @@
-/* machine.c: apply an entry: decode each command, hand it to its function, report the outcome; and open,
- * commit, close.
+/* machine.c: apply an entry: decode each command, hand it to its function, report the
+ * outcome; and open, commit, close.
  *
- * What lives in memory (queue records, tombstone bits, the meta record) only mirrors the store and is written
- * back by machine_commit, so that every node has the same records at the same index, whatever its commits. */
+ * What lives in memory (queue records, tombstone bits, the meta record) only mirrors
+ * the store and is written back by machine_commit, so that every node has the same
+ * records at the same index, whatever its commits. */
 #include "raftlog/machine.h"
 
 #include "proto/check.h"
@@ -18,14 +19,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define META_BYTES 128u
-#define SCHEMA_VERSION 1u
-#define ARENA_BYTES (64u << 20)
+#define META_BYTES      128u
+#define SCHEMA_VERSION  1u
+#define ARENA_BYTES     (64u << 20)
 #define COMMIT_COMMANDS 1024u
-#define COMMIT_COMMANDS_SPREAD 4096u /* when more queues than this many hundred are touched */
+#define COMMIT_COMMANDS_SPREAD                                                         \
+    4096u /* when more queues than this many hundred are touched */
 #define COMMIT_SPREAD_QUEUES 100u
-#define COMMIT_BYTES (1u << 20)
-#define FIRE_QUEUES_MAX 65535u
+#define COMMIT_BYTES         (1u << 20)
+#define FIRE_QUEUES_MAX      65535u
 
 static const uint8_t meta_tag = 'm';
 
@@ -94,8 +96,8 @@ static void meta_init(struct machine *m, uint16_t shard)
 
 /* ---- open and close ---- */
 
-/* A new state is built beside its final name and renamed when it has its first checkpoint, so that a
- * directory of that name is whole, always. */
+/* A new state is built beside its final name and renamed when it has its first
+ * checkpoint, so that a directory of that name is whole, always. */
 static int create(const struct machine_config *config, char *why, size_t size)
 {
     struct machine fresh = {0};
@@ -113,7 +115,8 @@ static int create(const struct machine_config *config, char *why, size_t size)
         rc = errno == ENOSPC ? HF_E_NO_SPACE : HF_E_IO;
     }
     if (rc != HF_OK) {
-        (void)snprintf(why, size, "state in %s: cannot be created: check owner and permissions",
+        (void)snprintf(why, size,
+                       "state in %s: cannot be created: check owner and permissions",
                        staging);
         return rc;
     }
@@ -139,7 +142,8 @@ static int create(const struct machine_config *config, char *why, size_t size)
         rc = store_sync_parent(config->dir);
     }
     if (rc != HF_OK) {
-        (void)snprintf(why, size, "state in %s: cannot be created: %s", staging, status_text(rc));
+        (void)snprintf(why, size, "state in %s: cannot be created: %s", staging,
+                       status_text(rc));
     }
     return rc;
 }
@@ -165,23 +169,27 @@ static int load(struct machine *m, const struct machine_config *config, uint64_t
     }
     if (rc != HF_OK) {
         (void)snprintf(why, size,
-                       "state in %s: %s: remove the directory, the state comes back from the other "
+                       "state in %s: %s: remove the directory, the state comes back "
+                       "from the other "
                        "nodes",
                        config->dir,
-                       rc == HF_E_VERSION_UNSUPPORTED ? "it was written by a newer version"
-                                                      : status_text(rc));
+                       rc == HF_E_VERSION_UNSUPPORTED
+                           ? "it was written by a newer version"
+                           : status_text(rc));
         return rc;
     }
     if (m->applied != index || m->term != term) {
         (void)snprintf(why, size,
-                       "state in %s: the checkpoint is of entry %llu, the file of %llu: remove the "
+                       "state in %s: the checkpoint is of entry %llu, the file of "
+                       "%llu: remove the "
                        "directory, the state comes back from the other nodes",
-                       config->dir, (unsigned long long)index, (unsigned long long)m->applied);
+                       config->dir, (unsigned long long)index,
+                       (unsigned long long)m->applied);
         return HF_E_CORRUPT;
     }
     if (m->shard != config->shard) {
-        (void)snprintf(why, size, "state in %s: it belongs to shard %u, not %u", config->dir,
-                       m->shard, config->shard);
+        (void)snprintf(why, size, "state in %s: it belongs to shard %u, not %u",
+                       config->dir, m->shard, config->shard);
         return HF_E_INVALID_ARGUMENT;
     }
     return HF_OK;
@@ -210,7 +218,8 @@ int machine_open(const struct machine_config *config, struct machine **out, char
     arena_init(&m->arena, ARENA_BYTES);
     arena_init(&m->check_arena, ARENA_BYTES);
     m->quota_bytes = config->quota_bytes;
-    rc = store_open(config->dir, config->map_bytes, &m->store, &index, &term, why, size);
+    rc =
+        store_open(config->dir, config->map_bytes, &m->store, &index, &term, why, size);
     if (rc == HF_OK) {
         rc = load(m, config, index, term, why, size);
     }
@@ -232,7 +241,8 @@ void machine_close(struct machine *m)
         return;
     }
     if (m->store != NULL) {
-        (void)machine_commit(m); /* a failed store commits nothing; the log has it all */
+        (void)machine_commit(
+            m); /* a failed store commits nothing; the log has it all */
         store_close(m->store);
     }
     queue_table_done(&m->queues);
@@ -259,7 +269,8 @@ int64_t machine_cluster_ms(const struct machine *m)
 
 /* ---- apply ---- */
 
-static int apply_fire_command(struct machine *m, const struct command *c, struct op_reply *reply)
+static int apply_fire_command(struct machine *m, const struct command *c,
+                              struct op_reply *reply)
 {
     uint32_t capacity = c->body.len / 4 + 1;
     uint32_t *queues = apply_array(m, capacity, sizeof *queues);
@@ -325,12 +336,14 @@ static bool apply_request(struct machine *m, const struct apply *a)
     }
 }
 
-/* A command this version does not know cannot be skipped: that would fork the replicas. The node stops. */
-static void apply_command(struct machine *m, const struct command *c, struct op_reply *reply,
-                          bool wanted)
+/* A command this version does not know cannot be skipped: that would fork the
+ * replicas. The node stops. */
+static void apply_command(struct machine *m, const struct command *c,
+                          struct op_reply *reply, bool wanted)
 {
     struct op_request request;
-    struct apply a = {.command = c, .request = &request, .reply = reply, .wanted = wanted};
+    struct apply a = {
+        .command = c, .request = &request, .reply = reply, .wanted = wanted};
     int rc;
 
     if (c->type == COMMAND_FIRE) {
@@ -362,8 +375,8 @@ static void apply_command(struct machine *m, const struct command *c, struct op_
     }
 }
 
-static void apply_entry(struct machine *m, struct slice entry, machine_outcome_fn outcome,
-                        void *ctx)
+static void apply_entry(struct machine *m, struct slice entry,
+                        machine_outcome_fn outcome, void *ctx)
 {
     struct entry_reader reader;
     struct op_reply reply;
@@ -397,7 +410,8 @@ static void apply_entry(struct machine *m, struct slice entry, machine_outcome_f
         if (store_status(m->store) != HF_OK) {
             return;
         }
-        m->chain = machine_mix(m->chain, ((uint64_t)reply.op << 32) ^ (uint64_t)-reply.error.status);
+        m->chain = machine_mix(m->chain, ((uint64_t)reply.op << 32) ^
+                                             (uint64_t)-reply.error.status);
         m->commands++;
         if (outcome != NULL) {
             reply.stamp.term = m->term;
@@ -432,8 +446,9 @@ int machine_apply(struct machine *m, uint64_t index, uint64_t term, struct slice
 
 bool machine_wants_commit(const struct machine *m)
 {
-    uint64_t limit =
-        m->queues.dirty.count > COMMIT_SPREAD_QUEUES ? COMMIT_COMMANDS_SPREAD : COMMIT_COMMANDS;
+    uint64_t limit = m->queues.dirty.count > COMMIT_SPREAD_QUEUES
+                         ? COMMIT_COMMANDS_SPREAD
+                         : COMMIT_COMMANDS;
 
     return m->commands >= limit || store_write_bytes(m->store) >= COMMIT_BYTES;
 }
@@ -479,7 +494,8 @@ static void describe_chores(const struct machine *m, struct machine_queue *out)
     *out = (struct machine_queue){.number = 0, .next_due_ms = due_next_chore_ms(m)};
 }
 
-size_t machine_take_touched(struct machine *m, struct machine_queue *out, size_t capacity)
+size_t machine_take_touched(struct machine *m, struct machine_queue *out,
+                            size_t capacity)
 {
     struct number_list *list = &m->queues.touched;
     size_t n = 0;
@@ -497,13 +513,15 @@ size_t machine_take_touched(struct machine *m, struct machine_queue *out, size_t
             describe_queue(m, q, &out[n++]);
         } else {
             /* Swept and gone: nothing to wait for. */
-            out[n++] = (struct machine_queue){.number = number, .next_due_ms = INT64_MAX};
+            out[n++] =
+                (struct machine_queue){.number = number, .next_due_ms = INT64_MAX};
         }
     }
     return n;
 }
 
-void machine_each_queue(struct machine *m, void (*each)(void *ctx, const struct machine_queue *q),
+void machine_each_queue(struct machine *m,
+                        void (*each)(void *ctx, const struct machine_queue *q),
                         void *ctx)
 {
     struct machine_queue described;
@@ -542,17 +560,22 @@ static bool is_at_limit(const struct queue *q)
     uint64_t messages = (uint64_t)q->config.value[QUEUE_max_messages];
     uint64_t bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
 
-    return (messages != 0 && queue_messages(q) >= messages) || (bytes != 0 && q->bytes >= bytes);
+    return (messages != 0 && queue_messages(q) >= messages) ||
+           (bytes != 0 && q->bytes >= bytes);
 }
 
-static int check_send_now(struct machine *m, const struct op_send *op, struct op_error *error)
+static int check_send_now(struct machine *m, const struct op_send *op,
+                          struct op_error *error)
 {
     int rc = check_send(m, op, error);
 
-    /* Numbered sends go through: their results may be remembered from before the queue was full. */
-    if (rc == HF_OK && op->session.data == NULL && is_at_limit(queue_find(&m->queues, op->queue))) {
-        return refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
-                      "the queue is at max_messages or max_bytes: consume, or raise them");
+    /* Numbered sends go through: their results may be remembered from before the queue
+     * was full. */
+    if (rc == HF_OK && op->session.data == NULL &&
+        is_at_limit(queue_find(&m->queues, op->queue))) {
+        return refuse(
+            &m->arena, error, HF_E_QUEUE_FULL, "queue",
+            "the queue is at max_messages or max_bytes: consume, or raise them");
     }
     return rc;
 }
@@ -584,7 +607,8 @@ static int check_request(struct machine *m, const struct op_request *request,
     }
 }
 
-int machine_check(struct machine *m, const struct op_request *request, struct op_error *error)
+int machine_check(struct machine *m, const struct op_request *request,
+                  struct op_error *error)
 {
     struct arena applying = m->arena;
     int rc;
@@ -603,8 +627,8 @@ bool machine_store_full(const struct machine *m)
     uint64_t map_room = store_room_bytes(m->store);
     uint64_t used = store_used_bytes(m->store);
 
-    /* What is refused is sends. Acks, fires and deletes also take pages before they give some back, so a
-     * quarter of what is there is kept for them. */
+    /* What is refused is sends. Acks, fires and deletes also take pages before they
+     * give some back, so a quarter of what is there is kept for them. */
     if (m->quota_bytes != 0 && used >= m->quota_bytes) {
         return true;
     }

@@ -6,17 +6,18 @@
 #include "raftlog/bytes.h"
 
 #define HEADER_BYTES 48u
-#define CUT_ABOVE 65536u
-#define PART_BYTES 4072u
-#define MESSAGE_CUT 1u
+#define CUT_ABOVE    65536u
+#define PART_BYTES   4072u
+#define MESSAGE_CUT  1u
 
 /* ---- slots ---- */
 
 static bool slot_is_fresh(const struct slot *slot)
 {
     return slot->epoch == 0 && slot->deliveries == 0 && slot->failures == 0 &&
-           slot->first_received_ms == 0 && slot->since_ms == 0 && slot->expires_ms == 0 &&
-           slot->version == 0 && slot->consumer_len == 0 && slot->error_len == 0;
+           slot->first_received_ms == 0 && slot->since_ms == 0 &&
+           slot->expires_ms == 0 && slot->version == 0 && slot->consumer_len == 0 &&
+           slot->error_len == 0;
 }
 
 size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX])
@@ -91,7 +92,8 @@ int slot_decode(struct slice value, struct slot *slot)
     }
     memcpy(slot->consumer, at + 61, slot->consumer_len);
     slot->error_len = bytes_get_u16(at + consumer_end);
-    if (slot->error_len > LIMIT_REASON || value.len != consumer_end + 2 + slot->error_len) {
+    if (slot->error_len > LIMIT_REASON ||
+        value.len != consumer_end + 2 + slot->error_len) {
         return HF_E_CORRUPT;
     }
     memcpy(slot->error, at + consumer_end + 2, slot->error_len);
@@ -139,7 +141,8 @@ static struct slice part_key(uint8_t key[10], uint64_t id, uint32_t part)
     return slice_of(key, 10);
 }
 
-static void entry_fields(const struct op_send_entry *e, uint8_t ttl[8], struct slice out[FIELDS])
+static void entry_fields(const struct op_send_entry *e, uint8_t ttl[8],
+                         struct slice out[FIELDS])
 {
     out[0] = (struct slice){NULL, 0};
     out[FIELD_ATTRIBUTES] = e->attributes;
@@ -188,7 +191,8 @@ static uint8_t *fields_write(uint8_t *p, const struct slice field[FIELDS])
     return p;
 }
 
-/* A run of bytes that becomes parts of PART_BYTES: pieces of the payload are copied straight into pages. */
+/* A run of bytes that becomes parts of PART_BYTES: pieces of the payload are copied
+ * straight into pages. */
 struct cutter {
     struct store *store;
     uint64_t id;
@@ -211,8 +215,8 @@ static void cutter_write(struct cutter *c, const uint8_t *data, uint32_t len)
             c->room = c->left < PART_BYTES ? c->left : PART_BYTES;
             CHECK(c->room > 0);
             c->left -= c->room;
-            c->at = store_put_space(c->store, TREE_BLOB, part_key(key, c->id, c->part++), c->room,
-                                    true);
+            c->at = store_put_space(c->store, TREE_BLOB,
+                                    part_key(key, c->id, c->part++), c->room, true);
             if (c->at == NULL) {
                 return;
             }
@@ -227,7 +231,8 @@ static void cutter_write(struct cutter *c, const uint8_t *data, uint32_t len)
 }
 
 /* The parts go first, so that the checksum is known when the header is written. */
-static uint32_t put_parts(struct store *s, uint64_t id, const struct slice field[FIELDS],
+static uint32_t put_parts(struct store *s, uint64_t id,
+                          const struct slice field[FIELDS],
                           const struct op_send_entry *e, uint32_t total, uint32_t crc)
 {
     struct cutter c = {.store = s, .id = id, .left = total, .crc = crc};
@@ -279,7 +284,8 @@ bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
         crc = put_parts(s, id, field, e, payload, crc);
     }
 
-    at = store_put_space(s, TREE_MSG, id_key(key, id), HEADER_BYTES + (cut ? 0 : payload), true);
+    at = store_put_space(s, TREE_MSG, id_key(key, id),
+                         HEADER_BYTES + (cut ? 0 : payload), true);
     if (at == NULL) {
         return cut;
     }
@@ -331,7 +337,8 @@ bool message_peek(struct store *s, uint64_t id, struct message *m)
 }
 
 /* Put a cut payload together again. */
-static int gather_parts(struct store *s, uint64_t id, struct arena *arena, struct message *m)
+static int gather_parts(struct store *s, uint64_t id, struct arena *arena,
+                        struct message *m)
 {
     uint64_t total = (uint64_t)m->body_bytes + m->fields_bytes;
     uint64_t at = 0;
@@ -348,8 +355,8 @@ static int gather_parts(struct store *s, uint64_t id, struct arena *arena, struc
         struct slice value;
         uint8_t key[10];
 
-        if (!store_get(s, TREE_BLOB, part_key(key, id, part), &value) || value.len == 0 ||
-            value.len > total - at) {
+        if (!store_get(s, TREE_BLOB, part_key(key, id, part), &value) ||
+            value.len == 0 || value.len > total - at) {
             return HF_E_CORRUPT;
         }
         memcpy(bytes + at, value.data, value.len);

@@ -1,24 +1,31 @@
 /* message.h: what a message is (written once) and how it stands (its slot).
  *
- * The message record is written when the message is sent and deleted when it is gone; nothing in between
- * touches it. Its state lives only in the one index entry the message is in (place.h).
+ * The message record is written when the message is sent and deleted when it is gone;
+ * nothing in between touches it. Its state lives only in the one index entry the
+ * message is in (place.h).
  *
  * `msg`, key id u64 (appended: ids only grow):
  *     0  u32 CRC-32C over bytes 8.. of this record and then the parts
- *     4  u32 references (1); not under the checksum: a body shared by several messages counts them here
- *     8  u8  version = 1    9  u8 flags: 1 = the payload is in parts    10  u16 reserved (0)
+ *     4  u32 references (1): a body shared by several messages counts them here, so it
+ *        is not under the checksum
+ *     8  u8  version = 1    9  u8 flags: 1 = the payload is in parts
+ *    10  u16 reserved (0)
  *    12  u32 queue it was sent to
  *    16  i64 sent: the stamp of the send    24  i64 position: max(sent, deliver_at)
- *    32  u32 priority    36  u32 bytes of the body    40  u32 bytes of the fields    44  u32 reserved (0)
+ *    32  u32 priority    36  u32 bytes of the body    40  u32 bytes of the fields
+ *    44  u32 reserved (0)
  *    48  payload: fields, then body; only here when it is at most 64 KiB
- * `blob`, key id u64, part u16: 4,072 bytes of a longer payload each (one page per part, so that no run of
- * free pages is ever searched for).
+ * `blob`, key id u64, part u16: 4,072 bytes of a longer payload each (one page per
+ * part, so that no run of free pages is ever searched for).
  *
- * Fields: {u8 kind, u32 length, bytes}, in the order of enum message_field; absent ones are left out.
+ * Fields: {u8 kind, u32 length, bytes}, in the order of enum message_field; absent
+ * ones are left out.
  *
  * Slot: the value of an index entry.
- *     0  u8 form: 1 = never delivered, 2 = full    1  u8 reserved (0)    2  u16 flags (SLOT_...)
- *     4  u32 priority    8  u32 bytes of body and attributes    12  i64 position    [form 1 ends here, 20]
+ *     0  u8 form: 1 = never delivered, 2 = full    1  u8 reserved (0)
+ *     2  u16 flags (SLOT_...)
+ *     4  u32 priority    8  u32 bytes of body and attributes
+ *    12  i64 position    [form 1 ends here, at 20]
  *    20  i64 first received    28  i64 leased since    36  i64 expires (0 = never)
  *    44  u32 deliveries    48  u32 failures    52  u32 epoch    56  u32 version
  *    60  u8 length of the consumer, bytes; u16 length of the last error, bytes
@@ -42,10 +49,11 @@ enum message_field {
     FIELDS = 8
 };
 
-#define SLOT_CUT 1u       /* the payload is in parts */
-#define SLOT_MOVED 2u     /* a `moved` record tells where it is */
-#define SLOT_RETRY 4u     /* SCHEDULED because it waits for a retry */
-#define SLOT_LAPSED 8u    /* READY because its lease ended by itself: the holder may still extend */
+#define SLOT_CUT   1u /* the payload is in parts */
+#define SLOT_MOVED 2u /* a `moved` record tells where it is */
+#define SLOT_RETRY 4u /* SCHEDULED because it waits for a retry */
+#define SLOT_LAPSED                                                                    \
+    8u /* READY because its lease ended by itself: the holder may still extend */
 #define SLOT_OWN_RETRY 16u /* it brought its own retry policy */
 
 struct slot {
@@ -71,7 +79,8 @@ struct slot {
 size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX]);
 /* HF_E_CORRUPT. */
 int slot_decode(struct slice value, struct slot *slot);
-void slot_set_consumer(struct slot *slot, struct slice consumer); /* longer ones are cut */
+void slot_set_consumer(struct slot *slot,
+                       struct slice consumer); /* longer ones are cut */
 void slot_set_error(struct slot *slot, struct slice error);
 
 struct message {
@@ -87,7 +96,8 @@ struct message {
     struct slice body;
 };
 
-/* Payload bytes of an entry to be sent; what is stored besides the body is counted in fields. */
+/* Payload bytes of an entry to be sent; what is stored besides the body is counted in
+ * fields. */
 uint32_t message_fields_bytes(const struct op_send_entry *e);
 
 /* Write the record. Returns true when the payload was cut. */
@@ -95,8 +105,9 @@ bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
                  int64_t position_ms, uint32_t priority, const struct op_send_entry *e);
 /* Only the header: cheap, unverified. False when there is no such message. */
 bool message_peek(struct store *s, uint64_t id, struct message *m);
-/* All of it, verified; slices are borrowed until the next write, or from the arena when it was cut.
- * HF_E_MESSAGE_NOT_FOUND; HF_E_CORRUPT: the checksum does not hold; HF_E_MEMORY_LOW. */
+/* All of it, verified; slices are borrowed until the next write, or from the arena
+ * when it was cut. HF_E_MESSAGE_NOT_FOUND; HF_E_CORRUPT: the checksum does not hold;
+ * HF_E_MEMORY_LOW. */
 int message_read(struct store *s, uint64_t id, struct arena *arena, struct message *m);
 /* Returns how many records went (1 + parts), 0 when it was not there. */
 uint32_t message_delete(struct store *s, uint64_t id, bool cut);

@@ -17,8 +17,8 @@ struct slice ready_key(uint8_t key[READY_KEY_BYTES], uint32_t queue, uint32_t pr
     return slice_of(key, READY_KEY_BYTES);
 }
 
-struct slice parked_key(uint8_t key[PARKED_KEY_BYTES], uint32_t queue, int64_t position_ms,
-                        uint64_t id)
+struct slice parked_key(uint8_t key[PARKED_KEY_BYTES], uint32_t queue,
+                        int64_t position_ms, uint64_t id)
 {
     bytes_put_u32(key, queue);
     bytes_put_i64(key + 4, position_ms);
@@ -67,21 +67,24 @@ static int64_t retention_end(const struct queue *q, int64_t position_ms)
     return position_ms + q->config.value[QUEUE_retention];
 }
 
-static void note_moved(struct machine *m, uint64_t id, struct slot *slot, struct place place)
+static void note_moved(struct machine *m, uint64_t id, struct slot *slot,
+                       struct place place)
 {
-    bool needed = place.state == MESSAGE_LEASED
-                      ? place.extended
-                      : place.state == MESSAGE_SCHEDULED && place.due_ms != slot->position_ms;
+    bool needed = place.state == MESSAGE_LEASED ? place.extended
+                                                : place.state == MESSAGE_SCHEDULED &&
+                                                      place.due_ms != slot->position_ms;
     uint8_t key[8];
 
     if (needed) {
         uint8_t value[MOVED_BYTES] = {(uint8_t)place.state};
 
         bytes_put_i64(value + 8, place.due_ms);
-        store_put(m->store, TREE_MOVED, moved_key(key, id), slice_of(value, MOVED_BYTES));
+        store_put(m->store, TREE_MOVED, moved_key(key, id),
+                  slice_of(value, MOVED_BYTES));
         slot->flags |= SLOT_MOVED;
     } else if ((slot->flags & SLOT_MOVED) != 0) {
-        (void)store_delete(m->store, TREE_MOVED, moved_key(key, id)); /* I5: it is there */
+        (void)store_delete(m->store, TREE_MOVED,
+                           moved_key(key, id)); /* I5: it is there */
         slot->flags &= (uint16_t)~SLOT_MOVED;
     }
 }
@@ -98,7 +101,8 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
     switch (place.state) {
     case MESSAGE_READY:
         store_put_late(m->store, TREE_READY,
-                       ready_key(key, q->number, slot->priority, slot->position_ms, id), value);
+                       ready_key(key, q->number, slot->priority, slot->position_ms, id),
+                       value);
         queue_expect(&m->queues, q, LANE_CHORE, retention_end(q, slot->position_ms));
         queue_touch(&m->queues, q);
         break;
@@ -139,7 +143,8 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
     struct slice value;
 
     if ((slot->flags & SLOT_MOVED) != 0) {
-        (void)store_delete(m->store, TREE_MOVED, moved_key(key, id)); /* I5: it is there */
+        (void)store_delete(m->store, TREE_MOVED,
+                           moved_key(key, id)); /* I5: it is there */
     }
     if (slot->expires_ms != 0 &&
         due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
@@ -148,7 +153,8 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
     return records;
 }
 
-uint32_t place_forget(struct machine *m, struct queue *q, uint64_t id, const struct slot *slot)
+uint32_t place_forget(struct machine *m, struct queue *q, uint64_t id,
+                      const struct slot *slot)
 {
     CHECK(q->bytes >= slot->bytes || store_status(m->store) != HF_OK);
     q->bytes -= slot->bytes;
@@ -156,7 +162,8 @@ uint32_t place_forget(struct machine *m, struct queue *q, uint64_t id, const str
     return remove_records(m, q, id, slot);
 }
 
-uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id, const struct slot *slot)
+uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id,
+                     const struct slot *slot)
 {
     return remove_records(m, q, id, slot);
 }
@@ -176,12 +183,12 @@ static bool find_key(struct machine *m, enum store_tree tree, struct slice wante
     struct slice key;
     struct slice value;
 
-    return store_seek(m->store, tree, wanted, &key, &value) && slice_equal(key, wanted) &&
-           place_slot(m, value, slot);
+    return store_seek(m->store, tree, wanted, &key, &value) &&
+           slice_equal(key, wanted) && place_slot(m, value, slot);
 }
 
-static bool find_moved(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
-                       struct place *place, bool *known)
+static bool find_moved(struct machine *m, struct queue *q, uint64_t id,
+                       struct slot *slot, struct place *place, bool *known)
 {
     uint8_t key[8];
     struct slice value;
@@ -224,7 +231,8 @@ bool place_find(struct machine *m, struct queue *q, uint64_t id, struct slot *sl
     }
     place->state = MESSAGE_READY;
     if (find_key(m, TREE_READY,
-                 ready_key(key, q->number, message.priority, message.position_ms, id), slot)) {
+                 ready_key(key, q->number, message.priority, message.position_ms, id),
+                 slot)) {
         return true;
     }
     place->state = MESSAGE_SCHEDULED;
@@ -234,20 +242,23 @@ bool place_find(struct machine *m, struct queue *q, uint64_t id, struct slot *sl
     }
     place->state = MESSAGE_PARKED;
     place->due_ms = 0;
-    if (find_key(m, TREE_PARKED, parked_key(key, q->number, message.position_ms, id), slot)) {
+    if (find_key(m, TREE_PARKED, parked_key(key, q->number, message.position_ms, id),
+                 slot)) {
         return true;
     }
     place->state = MESSAGE_LEASED;
     return false;
 }
 
-bool place_is_expired(const struct machine *m, const struct queue *q, const struct slot *slot)
+bool place_is_expired(const struct machine *m, const struct queue *q,
+                      const struct slot *slot)
 {
     return (slot->expires_ms != 0 && slot->expires_ms <= m->now_ms) ||
            retention_end(q, slot->position_ms) <= m->now_ms;
 }
 
-uint32_t place_expire(struct machine *m, struct queue *q, uint64_t id, const struct slot *slot)
+uint32_t place_expire(struct machine *m, struct queue *q, uint64_t id,
+                      const struct slot *slot)
 {
     q->expired++;
     gone_put(m, id, GONE_EXPIRED);
@@ -265,8 +276,8 @@ bool place_oldest_ready(struct machine *m, const struct queue *q, int64_t *posit
 
     /* One seek per priority in use: there are at most LIMIT_PRIORITY. */
     while (next <= UINT32_MAX &&
-           store_seek(m->store, TREE_READY, ready_key(from, q->number, (uint32_t)next, 0, 0), &key,
-                      &value) &&
+           store_seek(m->store, TREE_READY,
+                      ready_key(from, q->number, (uint32_t)next, 0, 0), &key, &value) &&
            bytes_get_u32(key.data) == q->number) {
         uint32_t p = bytes_get_u32(key.data + 4);
         int64_t at = bytes_get_i64(key.data + 8);
@@ -295,11 +306,13 @@ void place_settle_retention(struct machine *m, struct queue *q)
     if (place_oldest_ready(m, q, &at, &id, &priority)) {
         oldest = at;
     }
-    if (store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key, &value) &&
+    if (store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key,
+                   &value) &&
         bytes_get_u32(key.data) == q->number && bytes_get_i64(key.data + 4) < oldest) {
         oldest = bytes_get_i64(key.data + 4);
     }
-    q->earliest_ms[LANE_CHORE] = oldest == INT64_MAX ? INT64_MAX : retention_end(q, oldest);
+    q->earliest_ms[LANE_CHORE] =
+        oldest == INT64_MAX ? INT64_MAX : retention_end(q, oldest);
     queue_changed(&m->queues, q);
     queue_touch(&m->queues, q);
 }

@@ -9,22 +9,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HOT_BYTES 192u
+#define HOT_BYTES        192u
 #define CONFIG_BYTES_MAX (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u)
 
 /* ---- attributes ---- */
 
 static const struct queue_attribute_info attribute_table[QUEUE_ATTRIBUTES] = {
-#define X(name, number, type, fallback, low, high, choices, since, help)                          \
+#define X(name, number, type, fallback, low, high, choices, since, help)               \
     {#name, number, ATTRIBUTE_##type, fallback, low, high, choices, since, help},
     QUEUE_ATTRIBUTE_MAP(X)
 #undef X
 };
 
-/* Names that mean something in other versions of this protocol. Refused, never ignored. */
+/* Names that mean something in other versions of this protocol. Refused, never
+ * ignored. */
 static const char *const reserved_names[] = {
-    "dead_letter", "on_expiry", "dedup_window",   "dedup_mode",   "max_push_back",
-    "priority_aging", "max_inflight_per_group", "fair", "on_group_dead", "retain_acked",
+    "dead_letter",   "on_expiry",      "dedup_window",           "dedup_mode",
+    "max_push_back", "priority_aging", "max_inflight_per_group", "fair",
+    "on_group_dead", "retain_acked",
 };
 
 const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)
@@ -81,24 +83,28 @@ static int refuse_name(struct slice name, struct arena *arena, struct op_error *
     for (size_t i = 0; i < sizeof reserved_names / sizeof reserved_names[0]; i++) {
         if (slice_equal(name, slice_text(reserved_names[i]))) {
             error->message = refuse_text(
-                arena, "attribute %s is not supported by this version: leave it out", shown);
+                arena, "attribute %s is not supported by this version: leave it out",
+                shown);
             return HF_E_INVALID_ARGUMENT;
         }
     }
     for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
         const char *known = attribute_table[i].name;
-        bool contains = name.len >= 4 && memmem(known, strlen(known), name.data, name.len) != NULL;
+        bool contains =
+            name.len >= 4 && memmem(known, strlen(known), name.data, name.len) != NULL;
 
         if (contains || edit_distance(name, known, 3) <= 3) {
-            int n = snprintf(near + used, sizeof near - used, "%s%s", used != 0 ? ", " : "", known);
+            int n = snprintf(near + used, sizeof near - used, "%s%s",
+                             used != 0 ? ", " : "", known);
 
             used = n > 0 && used + (size_t)n < sizeof near ? used + (size_t)n : used;
         }
     }
     near[used] = '\0';
-    error->message = used != 0
-                         ? refuse_text(arena, "there is no attribute %s; did you mean %s?", shown, near)
-                         : refuse_text(arena, "there is no attribute %s", shown);
+    error->message =
+        used != 0 ? refuse_text(arena, "there is no attribute %s; did you mean %s?",
+                                shown, near)
+                  : refuse_text(arena, "there is no attribute %s", shown);
     return HF_E_INVALID_ARGUMENT;
 }
 
@@ -109,15 +115,17 @@ static int refuse_value(const struct queue_attribute_info *info, struct arena *a
     error->element = slice_text(info->name);
     switch (info->type) {
     case ATTRIBUTE_BOOL:
-        error->message = refuse_text(arena, "attribute %s must be true or false", info->name);
+        error->message =
+            refuse_text(arena, "attribute %s must be true or false", info->name);
         break;
     case ATTRIBUTE_ENUM:
-        error->message = refuse_text(arena, "attribute %s must be one of %s", info->name, info->choices);
+        error->message = refuse_text(arena, "attribute %s must be one of %s",
+                                     info->name, info->choices);
         break;
     default:
         error->message =
-            refuse_text(arena, "attribute %s must be an integer from %lld to %lld", info->name,
-                     (long long)info->low, (long long)info->high);
+            refuse_text(arena, "attribute %s must be an integer from %lld to %lld",
+                        info->name, (long long)info->low, (long long)info->high);
         error->has_bounds = true;
         error->low = info->low;
         error->high = info->high;
@@ -144,8 +152,8 @@ static int choice_of(const char *choices, struct slice text)
     return -1;
 }
 
-static int read_value(const struct queue_attribute_info *info, const struct pack_scalar *scalar,
-                      int64_t *value)
+static int read_value(const struct queue_attribute_info *info,
+                      const struct pack_scalar *scalar, int64_t *value)
 {
     switch (info->type) {
     case ATTRIBUTE_BOOL:
@@ -166,7 +174,8 @@ static int read_value(const struct queue_attribute_info *info, const struct pack
             return HF_E_INVALID_ARGUMENT;
         }
         *value = (int64_t)scalar->number.value;
-        return *value >= info->low && *value <= info->high ? HF_OK : HF_E_INVALID_ARGUMENT;
+        return *value >= info->low && *value <= info->high ? HF_OK
+                                                           : HF_E_INVALID_ARGUMENT;
     }
 }
 
@@ -174,12 +183,13 @@ static int malformed(struct arena *arena, struct op_error *error)
 {
     error->status = HF_E_INVALID_ARGUMENT;
     error->element = slice_text("attributes");
-    error->message = refuse_text(arena, "attributes must be a map of names to single values");
+    error->message =
+        refuse_text(arena, "attributes must be a map of names to single values");
     return HF_E_INVALID_ARGUMENT;
 }
 
-int queue_config_parse(struct slice attributes, struct arena *arena, struct queue_config *c,
-                       struct op_error *error)
+int queue_config_parse(struct slice attributes, struct arena *arena,
+                       struct queue_config *c, struct op_error *error)
 {
     struct queue_config parsed = *c;
     struct pack_reader r;
@@ -197,10 +207,12 @@ int queue_config_parse(struct slice attributes, struct arena *arena, struct queu
         struct pack_scalar scalar;
         unsigned a = 0;
 
-        if (pack_read_bytes(&r, &name) != HF_OK || pack_read_scalar(&r, &scalar) != HF_OK) {
+        if (pack_read_bytes(&r, &name) != HF_OK ||
+            pack_read_scalar(&r, &scalar) != HF_OK) {
             return malformed(arena, error);
         }
-        while (a < QUEUE_ATTRIBUTES && !slice_equal(name, slice_text(attribute_table[a].name))) {
+        while (a < QUEUE_ATTRIBUTES &&
+               !slice_equal(name, slice_text(attribute_table[a].name))) {
             a++;
         }
         if (a == QUEUE_ATTRIBUTES) {
@@ -208,7 +220,8 @@ int queue_config_parse(struct slice attributes, struct arena *arena, struct queu
         }
         if (scalar.type == PACK_NIL) {
             parsed.value[a] = attribute_table[a].fallback;
-        } else if (read_value(&attribute_table[a], &scalar, &parsed.value[a]) != HF_OK) {
+        } else if (read_value(&attribute_table[a], &scalar, &parsed.value[a]) !=
+                   HF_OK) {
             return refuse_value(&attribute_table[a], arena, error);
         }
     }
@@ -257,7 +270,8 @@ enum queue_attribute queue_config_differs(const struct queue_config *a,
     return (enum queue_attribute)i;
 }
 
-const char *queue_attribute_format(enum queue_attribute a, int64_t value, struct arena *arena)
+const char *queue_attribute_format(enum queue_attribute a, int64_t value,
+                                   struct arena *arena)
 {
     const struct queue_attribute_info *info = queue_attribute_info(a);
     char text[64];
@@ -269,7 +283,8 @@ const char *queue_attribute_format(enum queue_attribute a, int64_t value, struct
         return value != 0 ? "true" : "false";
     case ATTRIBUTE_ENUM:
         choice = choice_name(info->choices, value);
-        (void)snprintf(text, sizeof text, "%.*s", (int)choice.len, (const char *)choice.data);
+        (void)snprintf(text, sizeof text, "%.*s", (int)choice.len,
+                       (const char *)choice.data);
         break;
     default:
         (void)snprintf(text, sizeof text, "%lld", (long long)value);
@@ -286,8 +301,8 @@ bool queue_name_valid(struct slice name)
     }
     for (uint32_t i = 0; i < name.len; i++) {
         uint8_t c = name.data[i];
-        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                    c == '_';
+        bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                    (c >= '0' && c <= '9') || c == '_';
 
         if (!word && (i == 0 || (c != '.' && c != '-' && c != ':' && c != '/'))) {
             return false;
@@ -306,9 +321,10 @@ static struct slice number_key(uint8_t key[4], uint32_t number)
 
 static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
 {
-    const uint64_t words[] = {q->ready,       q->leased, q->scheduled,     q->parked,  q->acked,
-                              q->bytes,       q->sent,   q->received,      q->acked_total,
-                              q->failed,      q->dead_lettered, q->expired, q->purged, q->floor_id};
+    const uint64_t words[] = {q->ready,       q->leased,  q->scheduled,     q->parked,
+                              q->acked,       q->bytes,   q->sent,          q->received,
+                              q->acked_total, q->failed,  q->dead_lettered, q->expired,
+                              q->purged,      q->floor_id};
 
     memset(at, 0, HOT_BYTES);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
@@ -324,10 +340,10 @@ static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
 
 static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
 {
-    uint64_t *const words[] = {&q->ready,       &q->leased, &q->scheduled,     &q->parked,
-                               &q->acked,       &q->bytes,  &q->sent,          &q->received,
-                               &q->acked_total, &q->failed, &q->dead_lettered, &q->expired,
-                               &q->purged,      &q->floor_id};
+    uint64_t *const words[] = {
+        &q->ready,         &q->leased,  &q->scheduled, &q->parked,      &q->acked,
+        &q->bytes,         &q->sent,    &q->received,  &q->acked_total, &q->failed,
+        &q->dead_lettered, &q->expired, &q->purged,    &q->floor_id};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         *words[i] = bytes_get_u64(at + 8 * i);
@@ -574,7 +590,8 @@ void queue_touch_number(struct queue_table *t, uint32_t number)
     list_add(t, &t->touched, number);
 }
 
-void queue_expect(struct queue_table *t, struct queue *q, enum lane lane, int64_t due_ms)
+void queue_expect(struct queue_table *t, struct queue *q, enum lane lane,
+                  int64_t due_ms)
 {
     if (due_ms < q->earliest_ms[lane]) {
         q->earliest_ms[lane] = due_ms;
@@ -583,7 +600,8 @@ void queue_expect(struct queue_table *t, struct queue *q, enum lane lane, int64_
     }
 }
 
-static int load_one(struct queue_table *t, struct store *s, uint32_t number, struct slice hot)
+static int load_one(struct queue_table *t, struct store *s, uint32_t number,
+                    struct slice hot)
 {
     struct queue *q;
     struct slice config;
@@ -626,7 +644,8 @@ int queue_table_load(struct queue_table *t, struct store *s)
     memset(t, 0, sizeof *t);
     more = store_seek(s, TREE_QUEUE, number_key(first, 1), &key, &value);
     while (more) {
-        int rc = key.len == 4 ? load_one(t, s, bytes_get_u32(key.data), value) : HF_E_CORRUPT;
+        int rc = key.len == 4 ? load_one(t, s, bytes_get_u32(key.data), value)
+                              : HF_E_CORRUPT;
 
         if (rc != HF_OK) {
             return rc;
@@ -650,7 +669,8 @@ void queue_table_done(struct queue_table *t)
 }
 
 struct queue *queue_add(struct queue_table *t, struct store *s, uint32_t number,
-                        struct slice name, const struct queue_config *config, uint64_t salt)
+                        struct slice name, const struct queue_config *config,
+                        uint64_t salt)
 {
     struct queue *q = calloc(1, sizeof *q);
     uint8_t value[4];
@@ -705,7 +725,8 @@ void queue_remove(struct queue_table *t, struct store *s, struct queue *q)
     t->count--;
     t->all[q->position] = t->all[t->count];
     t->all[q->position]->position = q->position;
-    (void)store_delete(s, TREE_QUEUE, number_key(key, q->number)); /* absent when never committed */
+    (void)store_delete(s, TREE_QUEUE,
+                       number_key(key, q->number)); /* absent when never committed */
     (void)store_delete(s, TREE_QCONF, number_key(key, q->number));
     if (!q->touched) {
         queue_touch_number(t, q->number);
@@ -713,15 +734,16 @@ void queue_remove(struct queue_table *t, struct store *s, struct queue *q)
     free(q);
 }
 
-bool queue_next_name(struct store *s, struct slice after, uint8_t name[LIMIT_QUEUE_NAME],
-                     uint32_t *len, uint32_t *number)
+bool queue_next_name(struct store *s, struct slice after,
+                     uint8_t name[LIMIT_QUEUE_NAME], uint32_t *len, uint32_t *number)
 {
     static const uint8_t first = 1; /* beyond the sentinel */
     struct slice key;
     struct slice value;
     bool more;
 
-    more = store_seek(s, TREE_QNAME, after.len != 0 ? after : slice_of(&first, 1), &key, &value);
+    more = store_seek(s, TREE_QNAME, after.len != 0 ? after : slice_of(&first, 1), &key,
+                      &value);
     if (more && slice_equal(key, after)) {
         more = store_next(s, TREE_QNAME, &key, &value);
     }

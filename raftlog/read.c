@@ -1,5 +1,5 @@
-/* read.c: what the leader answers from the applied state: show, list, stats, peek. Nothing here changes a
- * record. */
+/* read.c: what the leader answers from the applied state: show, list, stats, peek.
+ * Nothing here changes a record. */
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
@@ -13,7 +13,8 @@ static void out_of_memory(struct op_reply *reply)
     reply->error.status = HF_E_MEMORY_LOW;
 }
 
-/* Only what is scheduled and due waits to be fired: normally nothing, at most for moments. */
+/* Only what is scheduled and due waits to be fired: normally nothing, at most for
+ * moments. */
 static uint64_t count_overdue(struct machine *m, const struct queue *q, int64_t now_ms)
 {
     uint8_t from[DUE_KEY_BYTES];
@@ -25,8 +26,8 @@ static uint64_t count_overdue(struct machine *m, const struct queue *q, int64_t 
     if (q->scheduled == 0 || q->earliest_ms[LANE_SCHEDULED] > now_ms) {
         return 0;
     }
-    more = store_seek(m->store, TREE_DUE, due_key(from, q->number, LANE_SCHEDULED, 0, 0), &key,
-                      &value);
+    more = store_seek(m->store, TREE_DUE,
+                      due_key(from, q->number, LANE_SCHEDULED, 0, 0), &key, &value);
     while (more && count < OVERDUE_COUNT_MAX && memcmp(key.data, from, 5) == 0 &&
            bytes_get_i64(key.data + 5) <= now_ms) {
         count += bytes_get_u64(key.data + 13) >= q->floor_id;
@@ -48,7 +49,8 @@ static bool describe(struct machine *m, const struct queue *q, int64_t now_ms,
     queue_config_pack(&q->config, packed);
     copy = arena_copy(arena, q->name, q->name_len);
     info->name = slice_of(copy, q->name_len);
-    info->attributes = slice_of(arena_copy(arena, packed->data, packed->len), packed->len);
+    info->attributes =
+        slice_of(arena_copy(arena, packed->data, packed->len), packed->len);
     if (copy == NULL || packed->failed || info->attributes.data == NULL) {
         return false;
     }
@@ -70,8 +72,8 @@ static bool describe(struct machine *m, const struct queue *q, int64_t now_ms,
     return true;
 }
 
-static void show_one(struct machine *m, struct slice name, int64_t now_ms, struct arena *arena,
-                     struct op_reply *reply)
+static void show_one(struct machine *m, struct slice name, int64_t now_ms,
+                     struct arena *arena, struct op_reply *reply)
 {
     const struct queue *q = queue_find(&m->queues, name);
 
@@ -88,15 +90,16 @@ static void show_one(struct machine *m, struct slice name, int64_t now_ms, struc
     reply->queue_list.count = 1;
 }
 
-void machine_queue_show(struct machine *m, const struct op_queue_show *op, int64_t now_ms,
-                        struct arena *arena, struct op_reply *reply)
+void machine_queue_show(struct machine *m, const struct op_queue_show *op,
+                        int64_t now_ms, struct arena *arena, struct op_reply *reply)
 {
     show_one(m, op->queue, now_ms, arena, reply);
 }
 
 /* A page of names that begin with `prefix`, after `after`. */
-static void list_page(struct machine *m, struct slice prefix, struct slice after, uint32_t limit,
-                      int64_t now_ms, struct arena *arena, struct op_reply *reply)
+static void list_page(struct machine *m, struct slice prefix, struct slice after,
+                      uint32_t limit, int64_t now_ms, struct arena *arena,
+                      struct op_reply *reply)
 {
     struct op_queue_list_reply *list = &reply->queue_list;
     uint8_t name[LIMIT_QUEUE_NAME];
@@ -105,7 +108,8 @@ static void list_page(struct machine *m, struct slice prefix, struct slice after
     const struct queue *q;
 
     if (limit == 0 || limit > LIMIT_LIST) {
-        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1, LIMIT_LIST);
+        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1,
+                            LIMIT_LIST);
         return;
     }
     list->queues = arena_get(arena, limit * sizeof *list->queues);
@@ -128,7 +132,8 @@ static void list_page(struct machine *m, struct slice prefix, struct slice after
         after = prefix;
     }
     while (queue_next_name(m->store, after, name, &len, &number)) {
-        if (prefix.len != 0 && (len < prefix.len || memcmp(name, prefix.data, prefix.len) != 0)) {
+        if (prefix.len != 0 &&
+            (len < prefix.len || memcmp(name, prefix.data, prefix.len) != 0)) {
             break;
         }
         if (list->count == limit) {
@@ -144,8 +149,8 @@ static void list_page(struct machine *m, struct slice prefix, struct slice after
     }
 }
 
-void machine_queue_list(struct machine *m, const struct op_queue_list *op, int64_t now_ms,
-                        struct arena *arena, struct op_reply *reply)
+void machine_queue_list(struct machine *m, const struct op_queue_list *op,
+                        int64_t now_ms, struct arena *arena, struct op_reply *reply)
 {
     list_page(m, op->prefix, op->after, op->limit, now_ms, arena, reply);
 }
@@ -231,17 +236,20 @@ static int peek_one(struct machine *m, const struct queue *q, enum message_state
     if (rc != HF_OK) {
         return rc;
     }
-    return own(arena, &out->queue) && own(arena, &out->body) && own(arena, &out->attributes) &&
-                   own(arena, &out->tag) && own(arena, &out->keys) && own(arena, &out->group)
+    return own(arena, &out->queue) && own(arena, &out->body) &&
+                   own(arena, &out->attributes) && own(arena, &out->tag) &&
+                   own(arena, &out->keys) && own(arena, &out->group)
                ? HF_OK
                : HF_E_MEMORY_LOW;
 }
 
-static void peek_range(struct machine *m, const struct queue *q, const struct op_peek *op,
-                       const struct range *r, struct arena *arena, struct op_reply *reply)
+static void peek_range(struct machine *m, const struct queue *q,
+                       const struct op_peek *op, const struct range *r,
+                       struct arena *arena, struct op_reply *reply)
 {
     struct op_receive_reply *page = &reply->receive;
-    struct slice start = op->cursor.data != NULL ? op->cursor : slice_of(r->prefix, r->prefix_len);
+    struct slice start =
+        op->cursor.data != NULL ? op->cursor : slice_of(r->prefix, r->prefix_len);
     uint8_t last[READY_KEY_BYTES];
     uint64_t bytes = 0;
     uint32_t skipped = 0;
@@ -253,7 +261,8 @@ static void peek_range(struct machine *m, const struct queue *q, const struct op
         more = store_next(m->store, r->tree, &key, &value);
     }
     while (more && in_range(r, key)) {
-        if (page->count == op->limit || skipped == LIMIT_FIRE || bytes >= LIMIT_BATCH_BYTES) {
+        if (page->count == op->limit || skipped == LIMIT_FIRE ||
+            bytes >= LIMIT_BATCH_BYTES) {
             page->cursor = slice_of(arena_copy(arena, last, r->key_len), r->key_len);
             if (page->cursor.data == NULL) {
                 out_of_memory(reply);
@@ -268,7 +277,8 @@ static void peek_range(struct machine *m, const struct queue *q, const struct op
             int rc = peek_one(m, q, op->state, key, value, arena, out);
 
             if (rc != HF_OK) {
-                (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc, NULL,
+                (void)refuse(arena, &reply->error,
+                             rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc, NULL,
                              "message %llu cannot be read: %s",
                              (unsigned long long)bytes_get_u64(last + r->key_len - 8),
                              status_text(rc));
@@ -293,7 +303,8 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
         return;
     }
     if (op->limit == 0 || op->limit > LIMIT_LIST) {
-        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1, LIMIT_LIST);
+        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1,
+                            LIMIT_LIST);
         return;
     }
     if (!range_of(q, op->state, &r)) {
@@ -306,7 +317,8 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
                      "this cursor is not from a peek of this queue and state");
         return;
     }
-    reply->receive.messages = arena_get(arena, op->limit * sizeof *reply->receive.messages);
+    reply->receive.messages =
+        arena_get(arena, op->limit * sizeof *reply->receive.messages);
     if (reply->receive.messages == NULL) {
         out_of_memory(reply);
         return;

@@ -1,4 +1,5 @@
-/* receive.c: the receive command: take the first ready messages of a queue and lease them. */
+/* receive.c: the receive command: take the first ready messages of a queue and lease
+ * them. */
 #include "raftlog/apply.h"
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
@@ -8,10 +9,12 @@
 
 static bool filter_is_open(struct slice filter)
 {
-    return filter.data == NULL || filter.len == 0 || slice_equal(filter, slice_text("*"));
+    return filter.data == NULL || filter.len == 0 ||
+           slice_equal(filter, slice_text("*"));
 }
 
-int check_receive(struct machine *m, const struct op_receive *op, struct op_error *error)
+int check_receive(struct machine *m, const struct op_receive *op,
+                  struct op_error *error)
 {
     struct arena *arena = &m->arena;
 
@@ -25,13 +28,17 @@ int check_receive(struct machine *m, const struct op_receive *op, struct op_erro
         }
     }
     if (op->max == 0 || op->max > LIMIT_BATCH) {
-        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "max", 1, LIMIT_BATCH);
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "max", 1,
+                             LIMIT_BATCH);
     }
-    if (op->lease.set && (op->lease.value < 0 || op->lease.value > LIMIT_LEASE_MAX_MS)) {
-        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "lease", 0, LIMIT_LEASE_MAX_MS);
+    if (op->lease.set &&
+        (op->lease.value < 0 || op->lease.value > LIMIT_LEASE_MAX_MS)) {
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "lease", 0,
+                             LIMIT_LEASE_MAX_MS);
     }
     if (op->attempt.data != NULL && op->attempt.len != ATTEMPT_ID_BYTES) {
-        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "attempt", "an attempt id is 16 bytes");
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "attempt",
+                      "an attempt id is 16 bytes");
     }
     if (!filter_is_open(op->filter)) {
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "filter",
@@ -50,9 +57,11 @@ static uint64_t free_leases(const struct queue *q)
     return q->leased < limit ? limit - q->leased : 0;
 }
 
-/* Take from one queue until `capacity`, its end, or the bytes of one answer. Returns how many. */
+/* Take from one queue until `capacity`, its end, or the bytes of one answer. Returns
+ * how many. */
 static uint32_t take(struct machine *m, struct queue *q, const struct apply *a,
-                     struct claim *claims, uint32_t capacity, uint64_t *bytes, uint32_t taken)
+                     struct claim *claims, uint32_t capacity, uint64_t *bytes,
+                     uint32_t taken)
 {
     const struct op_receive *op = &a->request->receive;
     int64_t lease_ms = op->lease.set ? op->lease.value : q->config.value[QUEUE_lease];
@@ -62,7 +71,8 @@ static uint32_t take(struct machine *m, struct queue *q, const struct apply *a,
     uint8_t from[READY_KEY_BYTES];
     struct slice key;
     struct slice value;
-    bool more = store_seek(m->store, TREE_READY, ready_key(from, q->number, 0, 0, 0), &key, &value);
+    bool more = store_seek(m->store, TREE_READY, ready_key(from, q->number, 0, 0, 0),
+                           &key, &value);
 
     while (more && count < capacity && count < limit && removed < LIMIT_FIRE &&
            bytes_get_u32(key.data) == q->number) {
@@ -78,8 +88,10 @@ static uint32_t take(struct machine *m, struct queue *q, const struct apply *a,
         } else if (place_is_expired(m, q, &claim->slot)) {
             place_drop(m, q, MESSAGE_READY);
             removed += place_expire(m, q, claim->id, &claim->slot);
-        } else if (taken + count > 0 && *bytes + claim->slot.bytes > LIMIT_BATCH_BYTES) {
-            *bytes = LIMIT_BATCH_BYTES; /* full: order goes before filling up with smaller ones */
+        } else if (taken + count > 0 &&
+                   *bytes + claim->slot.bytes > LIMIT_BATCH_BYTES) {
+            /* Full: order goes before filling up with smaller ones. */
+            *bytes = LIMIT_BATCH_BYTES;
             break;
         } else {
             *bytes += claim->slot.bytes;
@@ -114,12 +126,13 @@ static void answer(struct machine *m, const struct claim *claims, uint32_t count
                                    &reply->messages[i]);
 
         if (rc != HF_OK) {
-            /* Local damage: this node stops before it answers, the others deliver the message later. */
+            /* Local damage: this node stops before it answers, the others deliver the
+             * message later. */
             store_fail(m->store, rc);
             return;
         }
-        receipt = delivery_receipt(m, c->queue, c->id, c->slot.epoch, c->first_deadline_ms,
-                                   &m->arena);
+        receipt = delivery_receipt(m, c->queue, c->id, c->slot.epoch,
+                                   c->first_deadline_ms, &m->arena);
         if (receipt == NULL) {
             store_fail(m->store, HF_E_MEMORY_LOW);
             return;
@@ -148,8 +161,8 @@ void apply_receive(struct machine *m, const struct apply *a)
         count = attempt_find(m, first->number, op->attempt, claims, op->max);
     }
     if (count == 0) {
-        for (uint32_t i = 0; i < op->queue_count && count < op->max && bytes < LIMIT_BATCH_BYTES;
-             i++) {
+        for (uint32_t i = 0;
+             i < op->queue_count && count < op->max && bytes < LIMIT_BATCH_BYTES; i++) {
             struct queue *q = queue_find(&m->queues, op->queues[i]);
 
             count += take(m, q, a, claims + count, op->max - count, &bytes, count);

@@ -41,14 +41,14 @@ int refuse(struct arena *arena, struct op_error *error, int status, const char *
     return status;
 }
 
-int refuse_bounds(struct arena *arena, struct op_error *error, int status, const char *element,
-                  int64_t low, int64_t high)
+int refuse_bounds(struct arena *arena, struct op_error *error, int status,
+                  const char *element, int64_t low, int64_t high)
 {
     error->has_bounds = true;
     error->low = low;
     error->high = high;
-    return refuse(arena, error, status, element, "%s must be from %lld to %lld", element,
-                  (long long)low, (long long)high);
+    return refuse(arena, error, status, element, "%s must be from %lld to %lld",
+                  element, (long long)low, (long long)high);
 }
 
 void refuse_printable(struct slice text, char out[65])
@@ -66,6 +66,6 @@ int refuse_queue(struct arena *arena, struct op_error *error, struct slice name)
     char shown[65];
 
     refuse_printable(name, shown);
-    return refuse(arena, error, HF_E_QUEUE_NOT_FOUND, "queue", "there is no queue %s: create it first",
-                  shown);
+    return refuse(arena, error, HF_E_QUEUE_NOT_FOUND, "queue",
+                  "there is no queue %s: create it first", shown);
 }

@@ -1,4 +1,5 @@
-/* refuse.h: refusals that say what, why and within which bounds. Texts live in the arena. */
+/* refuse.h: refusals that say what, why and within which bounds. Texts live in the
+ * arena. */
 #ifndef HF_RAFTLOG_REFUSE_H
 #define HF_RAFTLOG_REFUSE_H
 
@@ -13,8 +14,8 @@ int refuse(struct arena *arena, struct op_error *error, int status, const char *
            const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* "<element> must be from <low> to <high>". */
-int refuse_bounds(struct arena *arena, struct op_error *error, int status, const char *element,
-                  int64_t low, int64_t high);
+int refuse_bounds(struct arena *arena, struct op_error *error, int status,
+                  const char *element, int64_t low, int64_t high);
 
 int refuse_queue(struct arena *arena, struct op_error *error, struct slice name);
 

@@ -9,8 +9,10 @@ static const struct {
     const char *name;
     enum queue_attribute attribute;
 } policy_keys[] = {
-    {"policy", QUEUE_retry},         {"initial", QUEUE_retry_initial},
-    {"multiplier", QUEUE_retry_multiplier}, {"max", QUEUE_retry_max},
+    {"policy", QUEUE_retry},
+    {"initial", QUEUE_retry_initial},
+    {"multiplier", QUEUE_retry_multiplier},
+    {"max", QUEUE_retry_max},
     {"jitter", QUEUE_retry_jitter},
 };
 
@@ -42,8 +44,9 @@ int retry_parse(struct slice raw, struct arena *arena, struct queue_config *c,
 
     pack_reader_init(&r, raw);
     if (pack_read_map(&r, &count) != HF_OK) {
-        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "retry",
-                      "retry must be a map of policy, initial, multiplier, max, jitter");
+        return refuse(
+            arena, error, HF_E_INVALID_ARGUMENT, "retry",
+            "retry must be a map of policy, initial, multiplier, max, jitter");
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct queue_attribute_info *info;
@@ -60,13 +63,15 @@ int retry_parse(struct slice raw, struct arena *arena, struct queue_config *c,
             k++;
         }
         if (k == POLICY_KEYS) {
-            return refuse(arena, error, HF_E_INVALID_ARGUMENT, "retry",
-                          "retry holds only policy, initial, multiplier, max and jitter");
+            return refuse(
+                arena, error, HF_E_INVALID_ARGUMENT, "retry",
+                "retry holds only policy, initial, multiplier, max and jitter");
         }
         info = queue_attribute_info(policy_keys[k].attribute);
         rc = k == 0 ? read_policy(&r, &value) : pack_read_i64(&r, &value);
         if (rc != HF_OK || value < info->low || value > info->high) {
-            (void)refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "retry", info->low, info->high);
+            (void)refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "retry", info->low,
+                                info->high);
             error->message = refuse_text(arena, "%s of retry is out of its bounds",
                                          policy_keys[k].name);
             return HF_E_INVALID_ARGUMENT;
@@ -93,7 +98,8 @@ static int64_t base_delay_ms(const struct queue_config *c, uint32_t failures)
         for (uint32_t n = 1; n < failures && delay < max && delay > 0 &&
                              c->value[QUEUE_retry_multiplier] > 1;
              n++) {
-            delay *= c->value[QUEUE_retry_multiplier]; /* < 10 years x 100: no overflow */
+            delay *=
+                c->value[QUEUE_retry_multiplier]; /* < 10 years x 100: no overflow */
         }
         break;
     }

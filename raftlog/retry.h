@@ -4,12 +4,14 @@
 
 #include "raftlog/queue.h"
 
-/* Lay a message's own policy, a msgpack map {policy, initial, multiplier, max, jitter}, over the queue's.
- * HF_E_INVALID_ARGUMENT with `error` filled; the config is then unchanged. */
+/* Lay a message's own policy, a msgpack map {policy, initial, multiplier, max,
+ * jitter}, over the queue's. HF_E_INVALID_ARGUMENT with `error` filled; the config is
+ * then unchanged. */
 int retry_parse(struct slice raw, struct arena *arena, struct queue_config *c,
                 struct op_error *error);
 
-/* The wait after the nth failure (n >= 1). `random` is the command's, `id` the message's. */
+/* The wait after the nth failure (n >= 1). `random` is the command's, `id` the
+ * message's. */
 int64_t retry_delay_ms(const struct queue_config *c, uint32_t failures, uint64_t random,
                        uint64_t id);
 

@@ -26,19 +26,21 @@ int check_send(struct machine *m, const struct op_send *op, struct op_error *err
         return refuse_queue(&m->arena, error, op->queue);
     }
     if (op->count == 0 || op->count > LIMIT_BATCH) {
-        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1, LIMIT_BATCH);
+        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1,
+                             LIMIT_BATCH);
     }
     for (uint32_t i = 0; i < op->count; i++) {
         bodies += op->entries[i].body.len;
     }
     if (op->count > 1 && bodies > LIMIT_BATCH_BYTES) {
-        return refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "bodies", 0, LIMIT_BATCH_BYTES);
+        return refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "bodies", 0,
+                             LIMIT_BATCH_BYTES);
     }
-    if (op->session.data != NULL &&
-        (op->session.len != SESSION_ID_BYTES || op->sequence == 0 ||
-         op->sequence > INT64_MAX)) {
-        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
-                      "a numbered send carries a session of 16 bytes and a sequence from 1");
+    if (op->session.data != NULL && (op->session.len != SESSION_ID_BYTES ||
+                                     op->sequence == 0 || op->sequence > INT64_MAX)) {
+        return refuse(
+            &m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
+            "a numbered send carries a session of 16 bytes and a sequence from 1");
     }
     return HF_OK;
 }
@@ -52,8 +54,8 @@ static bool is_full(const struct queue *q, uint64_t bytes)
            (max_bytes != 0 && (q->bytes >= max_bytes || bytes > max_bytes - q->bytes));
 }
 
-static int check_fields(struct machine *m, const struct queue *q, const struct op_send_entry *e,
-                        struct op_error *error)
+static int check_fields(struct machine *m, const struct queue *q,
+                        const struct op_send_entry *e, struct op_error *error)
 {
     struct queue_config policy = q->config;
     struct arena *arena = &m->arena;
@@ -63,14 +65,16 @@ static int check_fields(struct machine *m, const struct queue *q, const struct o
                       "a message needs a body; it may be empty");
     }
     if (e->priority > LIMIT_PRIORITY) {
-        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "priority", 1, LIMIT_PRIORITY);
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "priority", 1,
+                             LIMIT_PRIORITY);
     }
     if (e->delay.set && e->deliver_at.set) {
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "delay",
                       "give delay or deliver_at, not both");
     }
     if (e->ttl.set && (e->ttl.value < 1 || e->ttl.value > LIMIT_DELAY_HARD_MS)) {
-        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "ttl", 1, LIMIT_DELAY_HARD_MS);
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "ttl", 1,
+                             LIMIT_DELAY_HARD_MS);
     }
     if (e->group.data != NULL || e->dedup_id.data != NULL) {
         return refuse(arena, error, HF_E_INVALID_ARGUMENT,
@@ -85,8 +89,9 @@ static int check_fields(struct machine *m, const struct queue *q, const struct o
 }
 
 /* When the message becomes ready, at the earliest now. */
-static int decide_due(struct machine *m, const struct queue *q, const struct op_send_entry *e,
-                      int64_t *due_ms, struct op_error *error)
+static int decide_due(struct machine *m, const struct queue *q,
+                      const struct op_send_entry *e, int64_t *due_ms,
+                      struct op_error *error)
 {
     int64_t max_delay = q->config.value[QUEUE_max_delay];
     int64_t delay = q->config.value[QUEUE_delay];
@@ -94,7 +99,8 @@ static int decide_due(struct machine *m, const struct queue *q, const struct op_
     if (e->delay.set) {
         delay = e->delay.value;
         if (delay < 0) {
-            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay", 0, max_delay);
+            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay", 0,
+                                 max_delay);
         }
     } else if (e->deliver_at.set) {
         delay = e->deliver_at.value > m->now_ms ? e->deliver_at.value - m->now_ms : 0;
@@ -111,11 +117,11 @@ static int decide_due(struct machine *m, const struct queue *q, const struct op_
             break;
         default:
             if (e->delay.set) {
-                return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay", 0,
-                                     max_delay);
+                return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "delay",
+                                     0, max_delay);
             }
-            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "deliver_at", 0,
-                                 m->now_ms + max_delay);
+            return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "deliver_at",
+                                 0, m->now_ms + max_delay);
         }
     }
     *due_ms = m->now_ms + delay;
@@ -138,20 +144,24 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
         return;
     }
     if (bytes > (uint64_t)limit) {
-        (void)refuse_bounds(&m->arena, &result->error, HF_E_TOO_LARGE, "body", 0, limit);
+        (void)refuse_bounds(&m->arena, &result->error, HF_E_TOO_LARGE, "body", 0,
+                            limit);
         return;
     }
     if (is_full(q, bytes)) {
         (void)refuse(&m->arena, &result->error, HF_E_QUEUE_FULL, "queue",
-                     "the queue holds %llu messages and %llu bytes: consume or raise max_messages "
+                     "the queue holds %llu messages and %llu bytes: consume or raise "
+                     "max_messages "
                      "and max_bytes",
-                     (unsigned long long)queue_messages(q), (unsigned long long)q->bytes);
+                     (unsigned long long)queue_messages(q),
+                     (unsigned long long)q->bytes);
         return;
     }
 
     id = m->next_id++;
-    slot.priority =
-        e->priority != 0 ? e->priority : (uint32_t)q->config.value[QUEUE_priority_default];
+    slot.priority = e->priority != 0
+                        ? e->priority
+                        : (uint32_t)q->config.value[QUEUE_priority_default];
     slot.bytes = (uint32_t)bytes;
     slot.position_ms = due_ms;
     slot.flags = e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
@@ -204,7 +214,8 @@ void apply_send(struct machine *m, const struct apply *a)
         struct op_send_result *r = &reply->send.results[i];
 
         send_one(m, q, &op->entries[i], r);
-        m->chain = machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56));
+        m->chain =
+            machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56));
     }
     if (numbered) {
         session_end(m, &session, op, &reply->send);

@@ -7,8 +7,8 @@
 #include "raftlog/due.h"
 #include "raftlog/refuse.h"
 
-#define SESSION_BYTES 48u
-#define SENT_HEAD_BYTES 10u
+#define SESSION_BYTES    48u
+#define SENT_HEAD_BYTES  10u
 #define SENT_ENTRY_BYTES 18u
 
 static bool session_load(struct machine *m, struct slice id, struct session *session)
@@ -88,7 +88,8 @@ int check_session_open(struct machine *m, const struct op_session_open *op,
     if (m->sessions >= LIMIT_SESSIONS &&
         !store_get(m->store, TREE_SESSION, op->session, &value)) {
         return refuse(&m->arena, error, HF_E_RATE_LIMITED, "session",
-                      "there are %u producer sessions already: close idle producers", m->sessions);
+                      "there are %u producer sessions already: close idle producers",
+                      m->sessions);
     }
     return HF_OK;
 }
@@ -103,7 +104,8 @@ void apply_session_open(struct machine *m, const struct apply *a)
         return;
     }
     if (session_load(m, op->session, &session)) {
-        /* What the former holder was remembered for is swept under its number, from now on. */
+        /* What the former holder was remembered for is swept under its number, from
+         * now on. */
         session_unfile(m, &session);
         session_file(m, &session, m->now_ms);
     } else {
@@ -130,7 +132,8 @@ static struct slice sent_key(uint8_t key[16], uint64_t number, uint64_t sequence
     return slice_of(key, 16);
 }
 
-static void results_decode(struct machine *m, struct slice value, struct op_send_reply *reply)
+static void results_decode(struct machine *m, struct slice value,
+                           struct op_send_reply *reply)
 {
     uint32_t count = value.len >= SENT_HEAD_BYTES ? bytes_get_u16(value.data + 8) : 0;
     int64_t stamp;
@@ -167,23 +170,26 @@ int session_begin(struct machine *m, const struct op_send *op, struct session *s
 
     *repeat = false;
     if (!session_load(m, op->session, session)) {
-        return refuse(&m->arena, error, HF_E_SEQUENCE_TOO_OLD, "session",
-                      "the producer session is unknown or expired after %d minutes without use: "
-                      "open it again",
-                      LIMIT_SESSION_IDLE_MS / 60000);
+        return refuse(
+            &m->arena, error, HF_E_SEQUENCE_TOO_OLD, "session",
+            "the producer session is unknown or expired after %d minutes without use: "
+            "open it again",
+            LIMIT_SESSION_IDLE_MS / 60000);
     }
     if (op->epoch != session->epoch) {
-        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "epoch",
-                      op->epoch < session->epoch
-                          ? "a newer epoch holds this session: another producer opened it"
-                          : "this epoch of the session was never opened");
+        return refuse(
+            &m->arena, error, HF_E_INVALID_ARGUMENT, "epoch",
+            op->epoch < session->epoch
+                ? "a newer epoch holds this session: another producer opened it"
+                : "this epoch of the session was never opened");
     }
     if (op->sequence + LIMIT_SESSION_WINDOW <= session->highest) {
         return refuse(&m->arena, error, HF_E_SEQUENCE_TOO_OLD, "sequence",
                       "results are kept for the last %u numbers of a session",
                       LIMIT_SESSION_WINDOW);
     }
-    if (store_get(m->store, TREE_SENT, sent_key(key, session->number, op->sequence), &value)) {
+    if (store_get(m->store, TREE_SENT, sent_key(key, session->number, op->sequence),
+                  &value)) {
         *repeat = true;
         results_decode(m, value, reply);
     }
@@ -192,7 +198,8 @@ int session_begin(struct machine *m, const struct op_send *op, struct session *s
 
 static void window_move(struct machine *m, struct session *session, uint64_t sequence)
 {
-    uint64_t low = sequence >= LIMIT_SESSION_WINDOW ? sequence - LIMIT_SESSION_WINDOW : 0;
+    uint64_t low =
+        sequence >= LIMIT_SESSION_WINDOW ? sequence - LIMIT_SESSION_WINDOW : 0;
     struct slice key;
     struct slice value;
     uint8_t from[16];
@@ -202,8 +209,10 @@ static void window_move(struct machine *m, struct session *session, uint64_t seq
     if (low == 0) {
         return;
     }
-    more = store_seek(m->store, TREE_SENT, sent_key(from, session->number, 0), &key, &value);
-    while (more && bytes_get_u64(key.data) == session->number && bytes_get_u64(key.data + 8) <= low) {
+    more = store_seek(m->store, TREE_SENT, sent_key(from, session->number, 0), &key,
+                      &value);
+    while (more && bytes_get_u64(key.data) == session->number &&
+           bytes_get_u64(key.data + 8) <= low) {
         store_drop(m->store, TREE_SENT);
         more = store_next(m->store, TREE_SENT, &key, &value);
     }
@@ -228,7 +237,8 @@ void session_end(struct machine *m, struct session *session, const struct op_sen
         window_move(m, session, op->sequence);
     }
     session_store(m, session);
-    at = store_put_space(m->store, TREE_SENT, sent_key(key, session->number, op->sequence),
+    at = store_put_space(m->store, TREE_SENT,
+                         sent_key(key, session->number, op->sequence),
                          SENT_HEAD_BYTES + reply->count * SENT_ENTRY_BYTES, false);
     if (at == NULL) {
         return;
@@ -253,7 +263,8 @@ static bool forget_results(struct machine *m, uint64_t number, uint32_t *budget)
     struct slice key;
     struct slice value;
     uint8_t from[16];
-    bool more = store_seek(m->store, TREE_SENT, sent_key(from, number, 0), &key, &value);
+    bool more =
+        store_seek(m->store, TREE_SENT, sent_key(from, number, 0), &key, &value);
 
     while (more && bytes_get_u64(key.data) == number) {
         if (*budget == 0) {
@@ -266,8 +277,8 @@ static bool forget_results(struct machine *m, uint64_t number, uint32_t *budget)
     return true;
 }
 
-static void chore_one(struct machine *m, int64_t due_ms, uint64_t number, struct slice id,
-                      uint32_t *budget)
+static void chore_one(struct machine *m, int64_t due_ms, uint64_t number,
+                      struct slice id, uint32_t *budget)
 {
     struct session session;
     uint8_t copy[SESSION_ID_BYTES];
@@ -276,7 +287,8 @@ static void chore_one(struct machine *m, int64_t due_ms, uint64_t number, struct
 
     CHECK(id.len == SESSION_ID_BYTES);
     memcpy(copy, id.data, sizeof copy);
-    current = session_load(m, slice_of(copy, sizeof copy), &session) && session.number == number;
+    current = session_load(m, slice_of(copy, sizeof copy), &session) &&
+              session.number == number;
     if (current && session.used_ms + LIMIT_SESSION_IDLE_MS > m->now_ms) {
         session_unfile(m, &session);
         session_file(m, &session, session.used_ms + LIMIT_SESSION_IDLE_MS);

@@ -1,14 +1,15 @@
 /* settle.c: the settle command: ack, extend, release, fail, reject, park.
  *
- * What a receipt may do, by where its message is and whether the receipt is the last one handed out:
+ * What a receipt may do, by where its message is and whether the receipt is the last
+ * one handed out:
  *
- *   place of the message       ack            extend              release, fail, reject, park
- *   leased, in time            deleted        new deadline        ended
- *   leased, deadline passed    deleted, late  new deadline, late  ended, late
- *   back after a lapse         deleted, late  leased again, late  StaleReceipt: the lapse was counted already
- *   back otherwise, parked     deleted, late  StaleReceipt        StaleReceipt
- *   handed out again           StaleReceipt   StaleReceipt        StaleReceipt
- *   acked by this receipt      already        MessageNotFound     MessageNotFound
+ *   place of the message     ack            extend              release, fail, ...
+ *   leased, in time          deleted        new deadline        ended
+ *   leased, deadline passed  deleted, late  new deadline, late  ended, late
+ *   back after a lapse       deleted, late  leased again, late  StaleReceipt (counted)
+ *   back otherwise, parked   deleted, late  StaleReceipt        StaleReceipt
+ *   handed out again         StaleReceipt   StaleReceipt        StaleReceipt
+ *   acked by this receipt    already        MessageNotFound     MessageNotFound
  *
  * With strict_receipts everything but the first row is StaleReceipt. */
 #include "raftlog/apply.h"
@@ -22,18 +23,19 @@ int check_settle(struct machine *m, const struct op_settle *op, struct op_error 
         return refuse_queue(&m->arena, error, op->queue);
     }
     if (op->count == 0 || op->count > LIMIT_BATCH) {
-        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1, LIMIT_BATCH);
+        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1,
+                             LIMIT_BATCH);
     }
     if (op->kind < SETTLE_ACK || op->kind > SETTLE_PARK) {
-        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "kind", SETTLE_ACK,
-                             SETTLE_PARK);
+        return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "kind",
+                             SETTLE_ACK, SETTLE_PARK);
     }
     return HF_OK;
 }
 
 static const char *state_name(enum message_state state)
 {
-    static const char *const names[] = {"deleted", "ready",  "leased",
+    static const char *const names[] = {"deleted",   "ready",  "leased",
                                         "scheduled", "parked", "acked"};
 
     return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
@@ -41,13 +43,16 @@ static const char *state_name(enum message_state state)
 
 static const char *gone_name(enum gone_reason reason)
 {
-    static const char *const names[] = {"unknown",   "acked",  "expired",          "dead-lettered",
-                                        "cancelled", "purged", "its queue deleted"};
+    static const char *const names[] = {"unknown",          "acked",     "expired",
+                                        "dead-lettered",    "cancelled", "purged",
+                                        "its queue deleted"};
 
-    return (unsigned)reason < sizeof names / sizeof names[0] ? names[reason] : "unknown";
+    return (unsigned)reason < sizeof names / sizeof names[0] ? names[reason]
+                                                             : "unknown";
 }
 
-static void answer_gone(struct machine *m, struct op_settle_result *r, enum gone_reason reason)
+static void answer_gone(struct machine *m, struct op_settle_result *r,
+                        enum gone_reason reason)
 {
     r->error.gone = reason;
     if (reason == GONE_UNKNOWN) {
@@ -59,23 +64,24 @@ static void answer_gone(struct machine *m, struct op_settle_result *r, enum gone
     }
 }
 
-static void answer_stale(struct machine *m, struct op_settle_result *r, struct place place,
-                         const char *why)
+static void answer_stale(struct machine *m, struct op_settle_result *r,
+                         struct place place, const char *why)
 {
     r->error.state = place.state;
     r->state = place.state;
-    (void)refuse(&m->arena, &r->error, HF_E_STALE_RECEIPT, "receipt", "%s; the message is %s", why,
-                 state_name(place.state));
+    (void)refuse(&m->arena, &r->error, HF_E_STALE_RECEIPT, "receipt",
+                 "%s; the message is %s", why, state_name(place.state));
 }
 
-/* The receipt of this queue, or a refusal. A receipt of a queue that was deleted since says so. */
+/* The receipt of this queue, or a refusal. A receipt of a queue that was deleted since
+ * says so. */
 static bool read_receipt(struct machine *m, const struct queue *q, struct slice bytes,
                          struct receipt *receipt, struct op_settle_result *r)
 {
     uint32_t number;
 
-    if (receipt_unpack(bytes, q->salt, receipt) == HF_OK && receipt->queue == q->number &&
-        receipt->shard == m->shard) {
+    if (receipt_unpack(bytes, q->salt, receipt) == HF_OK &&
+        receipt->queue == q->number && receipt->shard == m->shard) {
         return true;
     }
     number = bytes.len == RECEIPT_BYTES ? bytes_get_u32(bytes.data + 3) : 0;
@@ -99,11 +105,13 @@ struct settling {
     uint64_t random;
 };
 
-static void ack(struct settling *s, uint64_t id, struct hold *h, struct op_settle_result *r)
+static void ack(struct settling *s, uint64_t id, struct hold *h,
+                struct op_settle_result *r)
 {
     r->late = h->place.state != MESSAGE_LEASED || h->place.due_ms <= s->m->now_ms;
     place_drop(s->m, s->q, h->place.state);
-    (void)place_forget(s->m, s->q, id, &h->slot); /* one message at a time: no budget needed */
+    (void)place_forget(s->m, s->q, id,
+                       &h->slot); /* one message at a time: no budget needed */
     gone_acked(s->m, id, h->slot.epoch);
     s->q->acked_total++;
     r->state = MESSAGE_DELETED;
@@ -144,18 +152,20 @@ static void extend(struct settling *s, uint64_t id, struct hold *h, int64_t leas
         .state = MESSAGE_LEASED, .due_ms = now + lease_ms, .extended = true};
     bool leased = h->place.state == MESSAGE_LEASED;
 
-    if (!leased && (h->place.state != MESSAGE_READY || (h->slot.flags & SLOT_LAPSED) == 0)) {
+    if (!leased &&
+        (h->place.state != MESSAGE_READY || (h->slot.flags & SLOT_LAPSED) == 0)) {
         answer_stale(s->m, r, h->place, "the lease is over");
         return;
     }
     if (!leased && inflight != 0 && s->q->leased >= (uint64_t)inflight) {
-        answer_stale(s->m, r, h->place, "the lease is over and max_inflight others are out");
+        answer_stale(s->m, r, h->place,
+                     "the lease is over and max_inflight others are out");
         return;
     }
     if (place.due_ms > cap) {
         if (cap <= now || (leased && cap == h->place.due_ms)) {
-            (void)refuse_bounds(&s->m->arena, &r->error, HF_E_LEASE_CAP_REACHED, "lease", 0,
-                                s->q->config.value[QUEUE_max_lease_total]);
+            (void)refuse_bounds(&s->m->arena, &r->error, HF_E_LEASE_CAP_REACHED,
+                                "lease", 0, s->q->config.value[QUEUE_max_lease_total]);
             r->state = h->place.state;
             r->next_visible_at = h->place.due_ms;
             return;
@@ -171,9 +181,10 @@ static void extend(struct settling *s, uint64_t id, struct hold *h, int64_t leas
     r->next_visible_at = place.due_ms;
 }
 
-/* HF_OK, or refused: the argument of this kind of settling. -1 in *delay_ms: the retry policy. */
-static int read_delay(struct settling *s, const struct op_settle_entry *e, int64_t *delay_ms,
-                      struct op_error *error)
+/* HF_OK, or refused: the argument of this kind of settling. -1 in *delay_ms: the retry
+ * policy. */
+static int read_delay(struct settling *s, const struct op_settle_entry *e,
+                      int64_t *delay_ms, struct op_error *error)
 {
     int64_t high = s->q->config.value[QUEUE_max_delay];
 
@@ -204,12 +215,13 @@ static int read_delay(struct settling *s, const struct op_settle_entry *e, int64
 }
 
 static void settle_held(struct settling *s, const struct receipt *receipt,
-                        const struct op_settle_entry *e, int64_t delay_ms, struct hold *h,
-                        struct op_settle_result *r)
+                        const struct op_settle_entry *e, int64_t delay_ms,
+                        struct hold *h, struct op_settle_result *r)
 {
     if (s->q->config.value[QUEUE_strict_receipts] != 0 &&
         (h->place.state != MESSAGE_LEASED || h->place.due_ms <= s->m->now_ms)) {
-        answer_stale(s->m, r, h->place, "the deadline has passed and the queue is strict");
+        answer_stale(s->m, r, h->place,
+                     "the deadline has passed and the queue is strict");
         return;
     }
     switch (s->op->kind) {
@@ -249,7 +261,8 @@ static void settle_one(struct settling *s, const struct op_settle_entry *e,
         answer_stale(s->m, r, h.place, "the message was handed out again");
         break;
     case HOLD_GONE:
-        if (s->op->kind == SETTLE_ACK && h.gone == GONE_ACKED && h.gone_epoch == receipt.epoch) {
+        if (s->op->kind == SETTLE_ACK && h.gone == GONE_ACKED &&
+            h.gone_epoch == receipt.epoch) {
             r->already = true;
             r->state = MESSAGE_DELETED;
             break;
@@ -279,7 +292,8 @@ void apply_settle(struct machine *m, const struct apply *a)
         struct op_settle_result *r = &reply->settle.results[i];
 
         settle_one(&s, &op->entries[i], r);
-        m->chain = machine_mix(m->chain, ((uint64_t)(-r->error.status) << 8) ^ (uint64_t)r->state ^
+        m->chain = machine_mix(m->chain, ((uint64_t)(-r->error.status) << 8) ^
+                                             (uint64_t)r->state ^
                                              ((uint64_t)r->next_visible_at << 16));
     }
 }

@@ -1,13 +1,15 @@
-/* state.h: the machine as its own modules see it. Nobody outside raftlog's state includes this.
+/* state.h: the machine as its own modules see it. Nobody outside raftlog's state
+ * includes this.
  *
  * `meta`, key 'm':
  *     0  u32 schema version = 1    4  u16 shard    6  u16 reserved (0)
  *     8  u64 applied index   16  u64 term   24  i64 cluster time
  *    32  u64 next message id    40  u32 next queue number    44  u32 producer sessions
  *    48  i64 grace: no lease ends by itself before it
- *    56  u64 chain: a hash over every outcome so far, so that a divergence shows in the next digest
- *    64  i64 earliest session deadline   72  i64 earliest attempt to forget   80  i64 earliest tombstone to
- *        forget (lower bounds; INT64_MAX = none)
+ *    56  u64 chain: a hash over every outcome so far, so that a divergence shows in the
+ *        next digest
+ *    64  i64 earliest session deadline   72  i64 earliest attempt to forget
+ *    80  i64 earliest tombstone to forget (lower bounds; INT64_MAX = none)
  *    88  u64 next session number         96  32 bytes reserved (0)
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
@@ -23,12 +25,14 @@ struct machine {
     struct store *store;
     struct queue_table queues;
     struct gone_cache gone;
-    struct arena arena;       /* of the command being applied, or the request being checked */
-    struct arena check_arena; /* stands in while checking: an outcome may be in use meanwhile */
+    struct arena arena; /* of the command being applied, or the request being checked */
+    struct arena
+        check_arena; /* stands in while checking: an outcome may be in use meanwhile */
 
     uint64_t applied;
     uint64_t term;
-    int64_t now_ms; /* cluster time: the largest stamp applied, the time of the command being applied */
+    /* Cluster time: the largest stamp applied, the time of the command being applied. */
+    int64_t now_ms;
     uint64_t next_id;
     uint32_t next_queue;
     uint32_t sessions;
@@ -50,7 +54,8 @@ struct machine {
 };
 
 /* Queue 0 holds no messages: its deadlines are chores of the whole machine. */
-static inline void machine_expect_chore(struct machine *m, int64_t *earliest_ms, int64_t due_ms)
+static inline void machine_expect_chore(struct machine *m, int64_t *earliest_ms,
+                                        int64_t due_ms)
 {
     if (due_ms < *earliest_ms) {
         *earliest_ms = due_ms;
@@ -66,8 +71,8 @@ static inline uint64_t machine_mix(uint64_t chain, uint64_t value)
     return chain ^ (chain >> 29);
 }
 
-static inline struct message_id machine_message_id(const struct machine *m, int64_t sent_ms,
-                                                   uint64_t id)
+static inline struct message_id machine_message_id(const struct machine *m,
+                                                   int64_t sent_ms, uint64_t id)
 {
     struct message_id full = {((uint64_t)sent_ms << 16) | m->shard, id};
 

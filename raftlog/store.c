@@ -1,8 +1,10 @@
-/* store.c: the LMDB environment. See store.h for what it promises and why it survives a power loss.
+/* store.c: the LMDB environment. See store.h for what it promises and why it survives
+ * a power loss.
  *
- * Happy path: open writes the saved roots back, opens, and pins the state it found. A write transaction begins
- * with the first access and ends at store_commit, many commands later. Ways to fail: the map is full, the disk
- * is full or broken, the file is damaged; each is kept as the store's status and nothing is written any more. */
+ * Happy path: open writes the saved roots back, opens, and pins the state it found. A
+ * write transaction begins with the first access and ends at store_commit, many
+ * commands later. Ways to fail: the map is full, the disk is full or broken, the file
+ * is damaged; each is kept as the store's status and nothing is written any more. */
 #include "raftlog/store.h"
 
 #include "proto/check.h"
@@ -17,13 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STORE_PAGE 4096u
-#define ROOTS_BYTES (2u * STORE_PAGE)
-#define CHECKPOINT_MAGIC 0x48464331u /* "HFC1" */
-#define CHECKPOINT_BYTES (32u + ROOTS_BYTES + 8u)
+#define STORE_PAGE        4096u
+#define ROOTS_BYTES       (2u * STORE_PAGE)
+#define CHECKPOINT_MAGIC  0x48464331u /* "HFC1" */
+#define CHECKPOINT_BYTES  (32u + ROOTS_BYTES + 8u)
 #define DEFAULT_MAP_BYTES (1ull << 40)
-#define PATH_BYTES 4096u
-#define ENV_FLAGS (MDB_NOSYNC | MDB_NOTLS | MDB_NORDAHEAD)
+#define PATH_BYTES        4096u
+#define ENV_FLAGS         (MDB_NOSYNC | MDB_NOTLS | MDB_NORDAHEAD)
 
 struct store {
     MDB_env *env;
@@ -38,7 +40,8 @@ struct store {
     uint64_t free_pages;   /* all free pages when last counted */
     uint64_t usable_pages; /* those no reader holds back */
     struct store_pin *pin; /* of the newest durable checkpoint */
-    uint8_t last_key[STORE_TREES][STORE_KEY_MAX]; /* greatest key put late: a hint only */
+    uint8_t last_key[STORE_TREES]
+                    [STORE_KEY_MAX]; /* greatest key put late: a hint only */
     uint32_t last_len[STORE_TREES];
     char dir[PATH_BYTES];
 };
@@ -196,7 +199,8 @@ int store_sync_parent(const char *path)
 
 int store_remove(const char *dir)
 {
-    static const char *const names[] = {"data.mdb", "lock.mdb", "checkpoint", "checkpoint.tmp"};
+    static const char *const names[] = {"data.mdb", "lock.mdb", "checkpoint",
+                                        "checkpoint.tmp"};
     char path[PATH_BYTES];
     size_t i;
 
@@ -218,7 +222,8 @@ int store_remove(const char *dir)
 
 /* ---- the checkpoint record ---- */
 
-static int checkpoint_write(const char *dir, const uint8_t *roots, uint64_t index, uint64_t term)
+static int checkpoint_write(const char *dir, const uint8_t *roots, uint64_t index,
+                            uint64_t term)
 {
     uint8_t record[CHECKPOINT_BYTES] = {0};
     char temporary[PATH_BYTES];
@@ -260,7 +265,8 @@ static int checkpoint_write(const char *dir, const uint8_t *roots, uint64_t inde
     return sync_dir(dir);
 }
 
-static int checkpoint_read(const char *dir, uint8_t *roots, uint64_t *index, uint64_t *term)
+static int checkpoint_read(const char *dir, uint8_t *roots, uint64_t *index,
+                           uint64_t *term)
 {
     uint8_t record[CHECKPOINT_BYTES];
     char path[PATH_BYTES];
@@ -287,7 +293,8 @@ static int checkpoint_read(const char *dir, uint8_t *roots, uint64_t *index, uin
         return rc;
     }
     if (bytes_get_u32(record) != CHECKPOINT_MAGIC || bytes_get_u32(record + 4) != 1 ||
-        bytes_get_u32(record + 32 + ROOTS_BYTES) != crc32c(0, record, 32 + ROOTS_BYTES)) {
+        bytes_get_u32(record + 32 + ROOTS_BYTES) !=
+            crc32c(0, record, 32 + ROOTS_BYTES)) {
         return HF_E_CORRUPT;
     }
     *index = bytes_get_u64(record + 8);
@@ -327,7 +334,8 @@ static int roots_restore(const char *dir, const uint8_t *roots)
 
 /* ---- open and close ---- */
 
-static int env_open(const char *dir, uint64_t map_bytes, unsigned flags, struct store **out)
+static int env_open(const char *dir, uint64_t map_bytes, unsigned flags,
+                    struct store **out)
 {
     struct store *s = calloc(1, sizeof *s);
     MDB_txn *txn;
@@ -404,7 +412,8 @@ fail_store:
     return status_from_lmdb(rc);
 }
 
-static void explain(char *why, size_t size, const char *dir, int rc, const char *fallback)
+static void explain(char *why, size_t size, const char *dir, int rc,
+                    const char *fallback)
 {
     const char *text = fallback;
 
@@ -416,12 +425,14 @@ static void explain(char *why, size_t size, const char *dir, int rc, const char 
         text = "out of memory";
         break;
     case HF_E_UNSUPPORTED:
-        text = "the pages of the file are not 4,096 bytes: it was made on another kind of "
-               "machine; remove the directory, the state comes back from the other nodes";
+        text =
+            "the pages of the file are not 4,096 bytes: it was made on another kind of "
+            "machine; remove the directory, the state comes back from the other nodes";
         break;
     case HF_E_CORRUPT:
-        text = "the file is damaged: remove the directory, the state comes back from the "
-               "other nodes";
+        text =
+            "the file is damaged: remove the directory, the state comes back from the "
+            "other nodes";
         break;
     default:
         break;
@@ -429,7 +440,8 @@ static void explain(char *why, size_t size, const char *dir, int rc, const char 
     (void)snprintf(why, size, "state in %s: %s", dir, text);
 }
 
-int store_create(const char *dir, uint64_t map_bytes, struct store **out, char *why, size_t size)
+int store_create(const char *dir, uint64_t map_bytes, struct store **out, char *why,
+                 size_t size)
 {
     int rc = env_open(dir, map_bytes, MDB_CREATE, out);
 
@@ -450,7 +462,8 @@ int store_open(const char *dir, uint64_t map_bytes, struct store **out, uint64_t
     rc = checkpoint_read(dir, roots, index, term);
     if (rc == HF_E_MESSAGE_NOT_FOUND) {
         (void)snprintf(why, size,
-                       "state in %s: there is no checkpoint record, so it is not whole: remove the "
+                       "state in %s: there is no checkpoint record, so it is not "
+                       "whole: remove the "
                        "directory, the state comes back from the other nodes",
                        dir);
         return HF_E_CORRUPT;
@@ -538,7 +551,8 @@ bool store_is_open(const struct store *s)
     return s->txn != NULL;
 }
 
-bool store_get(struct store *s, enum store_tree tree, struct slice key, struct slice *value)
+bool store_get(struct store *s, enum store_tree tree, struct slice key,
+               struct slice *value)
 {
     MDB_val k = val_of(key);
     MDB_val v;
@@ -565,7 +579,8 @@ static void count_write(struct store *s, size_t bytes)
     s->write_bytes += bytes;
 }
 
-void store_put(struct store *s, enum store_tree tree, struct slice key, struct slice value)
+void store_put(struct store *s, enum store_tree tree, struct slice key,
+               struct slice value)
 {
     MDB_val k = val_of(key);
     MDB_val v = val_of(value);
@@ -583,8 +598,8 @@ void store_put(struct store *s, enum store_tree tree, struct slice key, struct s
     count_write(s, key.len + value.len);
 }
 
-uint8_t *store_put_space(struct store *s, enum store_tree tree, struct slice key, size_t len,
-                         bool append)
+uint8_t *store_put_space(struct store *s, enum store_tree tree, struct slice key,
+                         size_t len, bool append)
 {
     MDB_val k = val_of(key);
     MDB_val v = {.mv_size = len, .mv_data = NULL};
@@ -612,7 +627,8 @@ static bool beyond_last(const struct store *s, enum store_tree tree, struct slic
     return order != 0 ? order > 0 : key.len > s->last_len[tree];
 }
 
-void store_put_late(struct store *s, enum store_tree tree, struct slice key, struct slice value)
+void store_put_late(struct store *s, enum store_tree tree, struct slice key,
+                    struct slice value)
 {
     MDB_val k = val_of(key);
     MDB_val v = val_of(value);
@@ -659,8 +675,8 @@ bool store_delete(struct store *s, enum store_tree tree, struct slice key)
     return false;
 }
 
-static bool cursor_go(struct store *s, enum store_tree tree, MDB_val *k, MDB_cursor_op op,
-                      struct slice *key, struct slice *value)
+static bool cursor_go(struct store *s, enum store_tree tree, MDB_val *k,
+                      MDB_cursor_op op, struct slice *key, struct slice *value)
 {
     MDB_val v;
     int rc = mdb_cursor_get(s->cursor[tree], k, &v, op);
@@ -676,8 +692,8 @@ static bool cursor_go(struct store *s, enum store_tree tree, MDB_val *k, MDB_cur
     return false;
 }
 
-bool store_seek(struct store *s, enum store_tree tree, struct slice from, struct slice *key,
-                struct slice *value)
+bool store_seek(struct store *s, enum store_tree tree, struct slice from,
+                struct slice *key, struct slice *value)
 {
     MDB_val k = val_of(from);
 
@@ -696,7 +712,8 @@ bool store_seek(struct store *s, enum store_tree tree, struct slice from, struct
     return cursor_go(s, tree, &k, MDB_SET_RANGE, key, value);
 }
 
-bool store_next(struct store *s, enum store_tree tree, struct slice *key, struct slice *value)
+bool store_next(struct store *s, enum store_tree tree, struct slice *key,
+                struct slice *value)
 {
     MDB_val k;
 
@@ -743,8 +760,9 @@ static uint64_t file_pages(const struct store *s)
     return (uint64_t)info.me_last_pgno + 1;
 }
 
-/* Walk the free list as of a read transaction: one record per transaction that freed pages, the first word
- * of each its number of pages. Pages freed at or after `oldest` are held back by the pinned view. */
+/* Walk the free list as of a read transaction: one record per transaction that freed
+ * pages, the first word of each its number of pages. Pages freed at or after `oldest`
+ * are held back by the pinned view. */
 static int count_free(MDB_txn *txn, uint64_t oldest, uint64_t *all, uint64_t *usable)
 {
     MDB_cursor *c;
@@ -772,7 +790,8 @@ static int count_free(MDB_txn *txn, uint64_t oldest, uint64_t *all, uint64_t *us
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
-/* A small map must know how many of its pages can be reused, or it would be found full by a failed write. */
+/* A small map must know how many of its pages can be reused, or it would be found full
+ * by a failed write. */
 static void recount_free(struct store *s)
 {
     uint64_t oldest;
@@ -785,7 +804,8 @@ static void recount_free(struct store *s)
         return;
     }
     oldest = s->pin != NULL ? mdb_txn_id(s->pin->txn) : mdb_txn_id(txn);
-    (void)count_free(txn, oldest, &s->free_pages, &s->usable_pages); /* else the old count stays */
+    (void)count_free(txn, oldest, &s->free_pages,
+                     &s->usable_pages); /* else the old count stays */
     mdb_txn_abort(txn);
 }
 
@@ -871,7 +891,8 @@ void store_view_close(struct store_view *v)
 }
 
 int store_view_each(struct store_view *v, enum store_tree tree,
-                    int (*each)(void *ctx, struct slice key, struct slice value), void *ctx)
+                    int (*each)(void *ctx, struct slice key, struct slice value),
+                    void *ctx)
 {
     MDB_cursor *c;
     MDB_val k;

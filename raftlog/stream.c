@@ -1,16 +1,21 @@
 /* stream.c: the state as a stream of records, and back.
  *
- * Written from a read transaction while the machine goes on; read into a fresh directory whose trees are built
- * by appending. Independent of pages: it is smaller than the file, and works across page sizes.
+ * Written from a read transaction while the machine goes on; read into a fresh
+ * directory whose trees are built by appending. Independent of pages: it is smaller
+ * than the file, and works across page sizes.
  *
- *     header, 40 bytes:  u32 magic "HFX1"  u32 version 1  u64 index  u64 term  u16 shard  u16 trees
- *                        u64 reserved (0)  u32 CRC-32C of the 36 bytes before
- *     chunk:             u32 length, not 0  u32 CRC-32C of the payload, seeded with that of the chunk before
- *                        payload: records {u8 tree, u8 key length, u32 value length, key, value}, whole ones
- *     trailer:           u32 0  then per tree u64 count  u32 CRC-32C of the counts, seeded likewise
+ *     header, 40 bytes:
+ *         u32 magic "HFX1"  u32 version 1  u64 index  u64 term  u16 shard  u16 trees
+ *         u64 reserved (0)  u32 CRC-32C of the 36 bytes before
+ *     chunk:
+ *         u32 length, not 0  u32 CRC-32C of the payload, seeded with that of the chunk
+ *         before  payload: whole records {u8 tree, u8 key length, u32 value length, key,
+ *         value}
+ *     trailer:
+ *         u32 0  then per tree u64 count  u32 CRC-32C of the counts, seeded likewise
  *
- * Records come tree by tree in key order. A version that knows more trees still reads this one; one that
- * knows fewer refuses it. */
+ * Records come tree by tree in key order. A version that knows more trees still reads
+ * this one; one that knows fewer refuses it. */
 #include "proto/check.h"
 #include "proto/crc32c.h"
 #include "raftlog/bytes.h"
@@ -22,18 +27,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STREAM_MAGIC 0x48465831u /* "HFX1" */
+#define STREAM_MAGIC   0x48465831u /* "HFX1" */
 #define STREAM_VERSION 1u
-#define HEADER_BYTES 40u
-#define CHUNK_BYTES (1u << 20)
-#define CHUNK_BYTES_MAX (CHUNK_BYTES + (1u << 18)) /* a chunk ends after the record that fills it */
-#define RECORD_HEAD_BYTES 6u
-#define TREES_MAX 64u
+#define HEADER_BYTES   40u
+#define CHUNK_BYTES    (1u << 20)
+#define CHUNK_BYTES_MAX                                                                \
+    (CHUNK_BYTES + (1u << 18)) /* a chunk ends after the record that fills it */
+#define RECORD_HEAD_BYTES   6u
+#define TREES_MAX           64u
 #define IMPORT_COMMIT_BYTES (8u << 20)
 
 _Static_assert(STORE_TREES <= TREES_MAX, "the trailer must hold a count per tree");
 
-struct export {
+struct export
+{
     struct store_view *view;
     uint64_t index;
     uint64_t term;
@@ -243,7 +250,8 @@ static int import_header(struct import *i)
     if (rc != HF_OK) {
         return rc;
     }
-    if (bytes_get_u32(at) != STREAM_MAGIC || bytes_get_u32(at + 36) != crc32c(0, at, 36)) {
+    if (bytes_get_u32(at) != STREAM_MAGIC ||
+        bytes_get_u32(at + 36) != crc32c(0, at, 36)) {
         return HF_E_CORRUPT;
     }
     i->trees = bytes_get_u16(at + 26);
@@ -275,8 +283,9 @@ static int import_records(struct import *i, uint32_t len)
             (uint64_t)(end - at) < (uint64_t)RECORD_HEAD_BYTES + key_len + value_len) {
             return HF_E_CORRUPT;
         }
-        space = store_put_space(i->store, (enum store_tree)at[0],
-                                slice_of(at + RECORD_HEAD_BYTES, key_len), value_len, true);
+        space =
+            store_put_space(i->store, (enum store_tree)at[0],
+                            slice_of(at + RECORD_HEAD_BYTES, key_len), value_len, true);
         if (space == NULL) {
             return store_status(i->store);
         }
@@ -284,7 +293,8 @@ static int import_records(struct import *i, uint32_t len)
         i->counts[at[0]]++;
         at += RECORD_HEAD_BYTES + key_len + value_len;
     }
-    return store_write_bytes(i->store) >= IMPORT_COMMIT_BYTES ? store_commit(i->store) : HF_OK;
+    return store_write_bytes(i->store) >= IMPORT_COMMIT_BYTES ? store_commit(i->store)
+                                                              : HF_OK;
 }
 
 static int import_trailer(struct import *i)
@@ -369,9 +379,12 @@ int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, cha
 
     if (mkdir(dir, 0700) != 0) {
         (void)snprintf(why, size, "state in %s: %s", dir,
-                       errno == EEXIST ? "it exists already: remove it first"
-                                       : "cannot be created: check owner and permissions");
-        return errno == EEXIST ? HF_E_CONFLICT : errno == ENOSPC ? HF_E_NO_SPACE : HF_E_IO;
+                       errno == EEXIST
+                           ? "it exists already: remove it first"
+                           : "cannot be created: check owner and permissions");
+        return errno == EEXIST   ? HF_E_CONFLICT
+               : errno == ENOSPC ? HF_E_NO_SPACE
+                                 : HF_E_IO;
     }
     i.chunk = malloc(CHUNK_BYTES_MAX);
     rc = i.chunk != NULL ? import_header(&i) : HF_E_MEMORY_LOW;
@@ -388,8 +401,9 @@ int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, cha
     free(i.chunk);
     if (rc != HF_OK) {
         (void)snprintf(why, size, "state stream into %s: %s", dir,
-                       rc == HF_E_CORRUPT ? "it is damaged or ends too early: transfer it again"
-                                          : status_text(rc));
+                       rc == HF_E_CORRUPT
+                           ? "it is damaged or ends too early: transfer it again"
+                           : status_text(rc));
         return rc;
     }
     *index = i.index;

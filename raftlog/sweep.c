@@ -10,8 +10,9 @@
 static const struct {
     enum store_tree tree;
     uint32_t key_bytes;
-} phases[PHASES] = {
-    {TREE_READY, READY_KEY_BYTES}, {TREE_DUE, DUE_KEY_BYTES}, {TREE_PARKED, PARKED_KEY_BYTES}};
+} phases[PHASES] = {{TREE_READY, READY_KEY_BYTES},
+                    {TREE_DUE, DUE_KEY_BYTES},
+                    {TREE_PARKED, PARKED_KEY_BYTES}};
 
 struct walk {
     uint8_t phase;
@@ -53,14 +54,16 @@ static void walk_store(struct machine *m, const struct queue *q, const struct wa
 
     value[0] = w->phase;
     memcpy(value + 1, w->from, sizeof w->from);
-    store_put(m->store, TREE_META, walk_key(key, q->number), slice_of(value, sizeof value));
+    store_put(m->store, TREE_META, walk_key(key, q->number),
+              slice_of(value, sizeof value));
 }
 
 void sweep_restart(struct machine *m, struct queue *q)
 {
     uint8_t key[5];
 
-    (void)store_delete(m->store, TREE_META, walk_key(key, q->number)); /* absent at a first purge */
+    (void)store_delete(m->store, TREE_META,
+                       walk_key(key, q->number)); /* absent at a first purge */
 }
 
 void sweep_expect(struct machine *m, struct queue *q)
@@ -114,7 +117,8 @@ bool sweep_step(struct machine *m, struct queue *q, uint32_t *budget)
         }
         id = bytes_get_u64(key.data + len - 8);
         memcpy(w.from, key.data, len);
-        bytes_put_u64(w.from + len - 8, id + 1); /* ids end long before the last number */
+        bytes_put_u64(w.from + len - 8,
+                      id + 1); /* ids end long before the last number */
         if (id < q->floor_id) {
             cost += remove_purged(m, q, tree, key, value, id);
         }
@@ -132,8 +136,9 @@ static void expire_ready(struct machine *m, struct queue *q, uint32_t *budget)
     uint64_t priority = 0;
 
     while (*budget > 0 && priority <= UINT32_MAX &&
-           store_seek(m->store, TREE_READY, ready_key(from, q->number, (uint32_t)priority, 0, 0),
-                      &key, &value) &&
+           store_seek(m->store, TREE_READY,
+                      ready_key(from, q->number, (uint32_t)priority, 0, 0), &key,
+                      &value) &&
            bytes_get_u32(key.data) == q->number) {
         uint64_t id = bytes_get_u64(key.data + 16);
         struct slot slot;
@@ -164,7 +169,8 @@ static void expire_parked(struct machine *m, struct queue *q, uint32_t *budget)
     struct slice value;
 
     while (*budget > 0 &&
-           store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key, &value) &&
+           store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key,
+                      &value) &&
            bytes_get_u32(key.data) == q->number) {
         uint64_t id = bytes_get_u64(key.data + 12);
         struct slot slot;

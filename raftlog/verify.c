@@ -1,5 +1,6 @@
-/* verify.c: read the whole state and hold it against the invariants I1 to I5. For tests, and for a node that
- * is asked to check itself; memory grows with the number of messages. */
+/* verify.c: read the whole state and hold it against the invariants I1 to I5. For
+ * tests, and for a node that is asked to check itself; memory grows with the number of
+ * messages. */
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
 #include "raftlog/place.h"
@@ -39,7 +40,8 @@ struct verify {
     uint64_t sessions;
 };
 
-static int wrong(struct verify *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int wrong(struct verify *v, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static int wrong(struct verify *v, const char *format, ...)
 {
@@ -85,10 +87,12 @@ static int see_message(void *ctx, struct slice key, struct slice value)
     arena_reset(&v->m->check_arena);
     rc = message_read(v->m->store, id, &v->m->check_arena, &message);
     if (rc != HF_OK) {
-        return wrong(v, "message %llu cannot be read: %s", (unsigned long long)id, status_name(rc));
+        return wrong(v, "message %llu cannot be read: %s", (unsigned long long)id,
+                     status_name(rc));
     }
     if (id >= v->m->next_id) {
-        return wrong(v, "message %llu is not below the next id", (unsigned long long)id);
+        return wrong(v, "message %llu is not below the next id",
+                     (unsigned long long)id);
     }
     seen->id = id;
     seen->cut = message.cut;
@@ -118,8 +122,8 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         return wrong(v, "the slot of message %llu is damaged", (unsigned long long)id);
     }
     if (seen->id == 0) {
-        return wrong(v, "message %llu stands in state %d without a record", (unsigned long long)id,
-                     (int)state);
+        return wrong(v, "message %llu stands in state %d without a record",
+                     (unsigned long long)id, (int)state);
     }
     if (seen->places++ != 0) {
         return wrong(v, "message %llu stands in two places", (unsigned long long)id);
@@ -128,20 +132,23 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         return wrong(v, "slot and record of message %llu differ in SLOT_CUT",
                      (unsigned long long)id);
     }
-    if ((state == MESSAGE_READY && (slot.priority != priority || slot.position_ms != at_ms)) ||
+    if ((state == MESSAGE_READY &&
+         (slot.priority != priority || slot.position_ms != at_ms)) ||
         (state == MESSAGE_PARKED && slot.position_ms != at_ms)) {
         return wrong(v, "slot and key of message %llu differ", (unsigned long long)id);
     }
     if (state == MESSAGE_SCHEDULED &&
         ((slot.flags & SLOT_MOVED) != 0) != (slot.position_ms != at_ms)) {
-        return wrong(v, "message %llu is scheduled off its position without a record of it",
-                     (unsigned long long)id);
+        return wrong(
+            v, "message %llu is scheduled off its position without a record of it",
+            (unsigned long long)id);
     }
     seen->slot_flags = slot.flags;
     seen->expires_ms = slot.expires_ms;
     if (id < q->floor_id) {
         if ((q->flags & QUEUE_SWEEPING) == 0) {
-            return wrong(v, "message %llu is purged and nobody sweeps", (unsigned long long)id);
+            return wrong(v, "message %llu is purged and nobody sweeps",
+                         (unsigned long long)id);
         }
         return HF_OK;
     }
@@ -150,7 +157,8 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
     t->scheduled += state == MESSAGE_SCHEDULED;
     t->parked += state == MESSAGE_PARKED;
     t->bytes += slot.bytes;
-    if ((state == MESSAGE_READY || state == MESSAGE_PARKED) && slot.position_ms < t->oldest_ms) {
+    if ((state == MESSAGE_READY || state == MESSAGE_PARKED) &&
+        slot.position_ms < t->oldest_ms) {
         t->oldest_ms = slot.position_ms;
     }
     return HF_OK;
@@ -159,7 +167,8 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
 static int see_ready(void *ctx, struct slice key, struct slice value)
 {
     return see_place(ctx, bytes_get_u32(key.data), bytes_get_u64(key.data + 16), value,
-                     MESSAGE_READY, bytes_get_u32(key.data + 4), bytes_get_i64(key.data + 8));
+                     MESSAGE_READY, bytes_get_u32(key.data + 4),
+                     bytes_get_i64(key.data + 8));
 }
 
 static int see_parked(void *ctx, struct slice key, struct slice value)
@@ -192,12 +201,14 @@ static int see_due(void *ctx, struct slice key, struct slice value)
 
         /* The record of a purged message may go before its ttl. */
         if (t == NULL || (seen->id == 0 && id >= q->floor_id)) {
-            return wrong(v, "a ttl of message %llu, which is not there", (unsigned long long)id);
+            return wrong(v, "a ttl of message %llu, which is not there",
+                         (unsigned long long)id);
         }
         return HF_OK;
     }
-    return see_place(v, number, id, value, lane == LANE_LEASE ? MESSAGE_LEASED : MESSAGE_SCHEDULED,
-                     0, due_ms);
+    return see_place(v, number, id, value,
+                     lane == LANE_LEASE ? MESSAGE_LEASED : MESSAGE_SCHEDULED, 0,
+                     due_ms);
 }
 
 static int see_blob(void *ctx, struct slice key, struct slice value)
@@ -219,9 +230,10 @@ static int see_moved(void *ctx, struct slice key, struct slice value)
 
     (void)value;
     seen->moved = true;
-    return seen->id != 0 ? HF_OK
-                         : wrong(v, "a moved record of message %llu, which is not there",
-                                 (unsigned long long)bytes_get_u64(key.data));
+    return seen->id != 0
+               ? HF_OK
+               : wrong(v, "a moved record of message %llu, which is not there",
+                       (unsigned long long)bytes_get_u64(key.data));
 }
 
 static int see_name(void *ctx, struct slice key, struct slice value)
@@ -249,27 +261,32 @@ static int compare_queue(struct verify *v, const struct queue *q, const struct t
 {
     int64_t retention = q->config.value[QUEUE_retention];
 
-    if (q->ready != t->ready || q->leased != t->leased || q->scheduled != t->scheduled ||
-        q->parked != t->parked || q->bytes != t->bytes) {
+    if (q->ready != t->ready || q->leased != t->leased ||
+        q->scheduled != t->scheduled || q->parked != t->parked ||
+        q->bytes != t->bytes) {
         return wrong(v,
-                     "queue %u counts ready %llu leased %llu scheduled %llu parked %llu bytes %llu, "
+                     "queue %u counts ready %llu leased %llu scheduled %llu parked "
+                     "%llu bytes %llu, "
                      "it holds %llu %llu %llu %llu %llu",
-                     q->number, (unsigned long long)q->ready, (unsigned long long)q->leased,
-                     (unsigned long long)q->scheduled, (unsigned long long)q->parked,
-                     (unsigned long long)q->bytes, (unsigned long long)t->ready,
-                     (unsigned long long)t->leased, (unsigned long long)t->scheduled,
-                     (unsigned long long)t->parked, (unsigned long long)t->bytes);
+                     q->number, (unsigned long long)q->ready,
+                     (unsigned long long)q->leased, (unsigned long long)q->scheduled,
+                     (unsigned long long)q->parked, (unsigned long long)q->bytes,
+                     (unsigned long long)t->ready, (unsigned long long)t->leased,
+                     (unsigned long long)t->scheduled, (unsigned long long)t->parked,
+                     (unsigned long long)t->bytes);
     }
     if ((q->flags & QUEUE_DELETED) != 0) {
         return HF_OK;
     }
     for (int lane = LANE_LEASE; lane <= LANE_EXPIRE; lane++) {
         if (q->earliest_ms[lane] > t->earliest_ms[lane]) {
-            return wrong(v, "the bound of lane %d of queue %u is later than its first record", lane,
-                         q->number);
+            return wrong(
+                v, "the bound of lane %d of queue %u is later than its first record",
+                lane, q->number);
         }
     }
-    if (t->oldest_ms != INT64_MAX && q->earliest_ms[LANE_CHORE] > t->oldest_ms + retention) {
+    if (t->oldest_ms != INT64_MAX &&
+        q->earliest_ms[LANE_CHORE] > t->oldest_ms + retention) {
         return wrong(v, "the retention bound of queue %u is too late", q->number);
     }
     return HF_OK;
@@ -286,7 +303,8 @@ static int compare(struct verify *v)
             continue;
         }
         if (seen->places != 1) {
-            return wrong(v, "message %llu stands nowhere", (unsigned long long)seen->id);
+            return wrong(v, "message %llu stands nowhere",
+                         (unsigned long long)seen->id);
         }
         if (seen->moved != ((seen->slot_flags & SLOT_MOVED) != 0)) {
             return wrong(v, "message %llu and its moved record disagree",
@@ -302,8 +320,8 @@ static int compare(struct verify *v)
         named += v->m->queues.all[i]->name_len != 0;
     }
     if (named != v->names) {
-        return wrong(v, "%llu queues have a name, %llu names are stored", (unsigned long long)named,
-                     (unsigned long long)v->names);
+        return wrong(v, "%llu queues have a name, %llu names are stored",
+                     (unsigned long long)named, (unsigned long long)v->names);
     }
     if (v->sessions != v->m->sessions) {
         return wrong(v, "%u sessions are counted, %llu are stored", v->m->sessions,
@@ -318,9 +336,9 @@ static int read_all(struct verify *v)
         enum store_tree tree;
         int (*each)(void *ctx, struct slice key, struct slice value);
     } steps[] = {
-        {TREE_MSG, see_message}, {TREE_READY, see_ready}, {TREE_DUE, see_due},
-        {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob}, {TREE_MOVED, see_moved},
-        {TREE_QNAME, see_name},  {TREE_SESSION, see_session},
+        {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
+        {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
+        {TREE_QNAME, see_name},    {TREE_SESSION, see_session},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

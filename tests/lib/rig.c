@@ -14,7 +14,8 @@
 static void must(int rc, const char *what, const char *why)
 {
     if (rc != HF_OK) {
-        fprintf(stderr, "rig: %s: %s%s%s\n", what, status_name(rc), why[0] != '\0' ? ": " : "", why);
+        fprintf(stderr, "rig: %s: %s%s%s\n", what, status_name(rc),
+                why[0] != '\0' ? ": " : "", why);
         abort();
     }
 }
@@ -142,8 +143,9 @@ static void take_outcome(void *ctx, uint32_t number, const struct op_reply *repl
     must(op_encode_reply(reply, &bytes), "encode reply", op_name(reply->op));
     copy = arena_copy(&t->rig->arena, bytes.data, bytes.len);
     CHECK(copy != NULL);
-    must(op_decode_reply(slice_of(copy, bytes.len), reply->op, &t->rig->arena, t->reply),
-         "decode reply", op_name(reply->op));
+    must(
+        op_decode_reply(slice_of(copy, bytes.len), reply->op, &t->rig->arena, t->reply),
+        "decode reply", op_name(reply->op));
     t->reply->op = reply->op;
     op_buffer_done(&bytes);
 }
@@ -173,8 +175,10 @@ int rig_apply_entry(struct rig *r, struct slice entry)
 
 static struct op_reply *apply_command(struct rig *r, uint8_t type, struct slice body)
 {
-    struct command c = {
-        .type = type, .random = r->random++, .actor = slice_text(r->actor), .body = body};
+    struct command c = {.type = type,
+                        .random = r->random++,
+                        .actor = slice_text(r->actor),
+                        .body = body};
     struct op_reply *reply;
     int rc;
 
@@ -309,7 +313,8 @@ int rig_create(struct rig *r, const char *queue)
     return create(r, queue, none);
 }
 
-int rig_create_with(struct rig *r, const char *queue, const char *name, long long value, ...)
+int rig_create_with(struct rig *r, const char *queue, const char *name, long long value,
+                    ...)
 {
     struct op_buffer pairs = {0};
     struct op_buffer map = {0};
@@ -366,14 +371,16 @@ uint64_t rig_send(struct rig *r, const char *queue, const char *body)
     return send_entry(r, queue, &e);
 }
 
-uint64_t rig_send_delayed(struct rig *r, const char *queue, const char *body, int64_t delay_ms)
+uint64_t rig_send_delayed(struct rig *r, const char *queue, const char *body,
+                          int64_t delay_ms)
 {
     struct op_send_entry e = {.body = slice_text(body), .delay = {true, delay_ms}};
 
     return send_entry(r, queue, &e);
 }
 
-uint64_t rig_send_priority(struct rig *r, const char *queue, const char *body, uint32_t priority)
+uint64_t rig_send_priority(struct rig *r, const char *queue, const char *body,
+                           uint32_t priority)
 {
     struct op_send_entry e = {.body = slice_text(body), .priority = priority};
 
@@ -414,8 +421,9 @@ struct op_receive_reply *rig_receive_for(struct rig *r, const char *queue, uint3
     return receive(r, queue, max, lease);
 }
 
-struct op_settle_result *rig_settle(struct rig *r, const char *queue, enum settle_kind kind,
-                                    struct slice receipt, int64_t delay_ms)
+struct op_settle_result *rig_settle(struct rig *r, const char *queue,
+                                    enum settle_kind kind, struct slice receipt,
+                                    int64_t delay_ms)
 {
     struct op_settle_entry e = {.receipt = receipt};
     struct op_request q = {.op = OP_SETTLE};
@@ -446,8 +454,8 @@ struct op_queue_info *rig_stats(struct rig *r, const char *queue)
     return reply->queue_list.queues;
 }
 
-struct op_receive_reply *rig_peek(struct rig *r, const char *queue, enum message_state state,
-                                  uint32_t limit)
+struct op_receive_reply *rig_peek(struct rig *r, const char *queue,
+                                  enum message_state state, uint32_t limit)
 {
     struct op_peek op = {.queue = slice_text(queue), .state = state, .limit = limit};
     struct op_reply *reply = arena_get(&r->arena, sizeof *reply);

@@ -1,8 +1,10 @@
-/* rig.h: one state machine in a temporary directory, fed with requests as the log would feed it.
+/* rig.h: one state machine in a temporary directory, fed with requests as the log
+ * would feed it.
  *
- * Each call of rig_apply is an entry of its own at the next index; the reply goes through the wire format
- * and back, so that it outlives the call and what cannot be sent is noticed. Everything handed out lives
- * until the next rig_fresh. Failures of the rig itself end the program. */
+ * Each call of rig_apply is an entry of its own at the next index; the reply goes
+ * through the wire format and back, so that it outlives the call and what cannot be
+ * sent is noticed. Everything handed out lives until the next rig_fresh. Failures of
+ * the rig itself end the program. */
 #ifndef HF_TESTS_LIB_RIG_H
 #define HF_TESTS_LIB_RIG_H
 
@@ -11,7 +13,7 @@
 struct rig {
     struct machine *machine;
     struct machine_config config;
-    char dir[256];   /* holds the state directory, removed at the end */
+    char dir[256]; /* holds the state directory, removed at the end */
     char state[280];
     struct arena arena;
     uint64_t index;
@@ -36,30 +38,37 @@ void rig_fresh(struct rig *r); /* forget what was handed out */
 
 /* Apply one request. */
 struct op_reply *rig_apply(struct rig *r, const struct op_request *request);
-/* The same for the bytes of a whole entry, built elsewhere. Gives the status of machine_apply. */
+/* The same for the bytes of a whole entry, built elsewhere. Gives the status of
+ * machine_apply. */
 int rig_apply_entry(struct rig *r, struct slice entry);
 uint64_t rig_fire(struct rig *r, uint32_t queue);
-/* Fire whatever is due until nothing is, as a leader would. Returns how many records moved. */
+/* Fire whatever is due until nothing is, as a leader would. Returns how many records
+ * moved. */
 uint64_t rig_fire_due(struct rig *r);
 void rig_grace(struct rig *r, int64_t until_ms);
 
-/* Shorthands; each checks that the operation itself was not refused, unless it returns a status. */
+/* Shorthands; each checks that the operation itself was not refused, unless it returns
+ * a status. */
 int rig_create(struct rig *r, const char *queue); /* with defaults */
-/* Attributes as name, value pairs ended by NULL: "lease", 5000ll, ... Values are integers; for choices and
- * booleans use rig_create_text. */
-int rig_create_with(struct rig *r, const char *queue, const char *name, long long value, ...);
+/* Attributes as name, value pairs ended by NULL: "lease", 5000ll, ... Values are
+ * integers; for choices and booleans use rig_create_text. */
+int rig_create_with(struct rig *r, const char *queue, const char *name, long long value,
+                    ...);
 uint64_t rig_send(struct rig *r, const char *queue, const char *body); /* the id */
-uint64_t rig_send_delayed(struct rig *r, const char *queue, const char *body, int64_t delay_ms);
-uint64_t rig_send_priority(struct rig *r, const char *queue, const char *body, uint32_t priority);
+uint64_t rig_send_delayed(struct rig *r, const char *queue, const char *body,
+                          int64_t delay_ms);
+uint64_t rig_send_priority(struct rig *r, const char *queue, const char *body,
+                           uint32_t priority);
 struct op_receive_reply *rig_receive(struct rig *r, const char *queue, uint32_t max);
 struct op_receive_reply *rig_receive_for(struct rig *r, const char *queue, uint32_t max,
                                          int64_t lease_ms);
 /* delay_ms < 0: none is given. */
-struct op_settle_result *rig_settle(struct rig *r, const char *queue, enum settle_kind kind,
-                                    struct slice receipt, int64_t delay_ms);
+struct op_settle_result *rig_settle(struct rig *r, const char *queue,
+                                    enum settle_kind kind, struct slice receipt,
+                                    int64_t delay_ms);
 struct op_queue_info *rig_stats(struct rig *r, const char *queue);
-struct op_receive_reply *rig_peek(struct rig *r, const char *queue, enum message_state state,
-                                  uint32_t limit);
+struct op_receive_reply *rig_peek(struct rig *r, const char *queue,
+                                  enum message_state state, uint32_t limit);
 /* Set one attribute to an integer; gives the status. */
 int rig_set(struct rig *r, const char *queue, const char *name, long long value);
 

@@ -88,7 +88,8 @@ static void lapsed_lease_returns_message(void **state)
     rig_verify(r);
 }
 
-/* What was applied since the last checkpoint is applied again after a restart, with the same result. */
+/* What was applied since the last checkpoint is applied again after a restart, with
+ * the same result. */
 static void reopen_goes_back_to_checkpoint(void **state)
 {
     struct rig *r = *state;
@@ -109,9 +110,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(message_lives_and_goes, setup, teardown),
-        cmocka_unit_test_setup_teardown(delayed_message_is_never_early, setup, teardown),
+        cmocka_unit_test_setup_teardown(delayed_message_is_never_early, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(lapsed_lease_returns_message, setup, teardown),
-        cmocka_unit_test_setup_teardown(reopen_goes_back_to_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(reopen_goes_back_to_checkpoint, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
