@@ -57,8 +57,8 @@
 #define SCALARS                                                                        \
     (1u << PACK_NIL | 1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_DOUBLE |           \
      1u << PACK_TEXT | 1u << PACK_BYTES)
-#define SETTINGS (1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_TEXT)
-#define POLICY   (SETTINGS | 1u << PACK_ARRAY)
+#define SETTINGS (1u << PACK_NIL | 1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_TEXT)
+#define POLICY   (1u << PACK_BOOL | 1u << PACK_INT | 1u << PACK_TEXT | 1u << PACK_ARRAY)
 
 /* ---- requests ---- */
 

@@ -50,8 +50,11 @@ bool op_is_logged(enum op_code op)
 
 bool op_queue_name_valid(struct slice name)
 {
-    /* One bit per byte value: letters, digits and . _ - / : @ + = */
-    static const uint32_t allowed[8] = {0, 0x27ffe800u, 0x87ffffffu, 0x07fffffeu};
+    /* One bit per byte value: letters, digits, _ ; and . - : / which may not come
+     * first. */
+    static const uint32_t first[8] = {0, 0x03ff0000u, 0x87fffffeu, 0x07fffffeu};
+    static const uint32_t later[8] = {0, 0x07ffe000u, 0x87fffffeu, 0x07fffffeu};
+    const uint32_t *allowed = first;
 
     if (name.data == NULL || name.len == 0 || name.len > LIMIT_QUEUE_NAME) {
         return false;
@@ -62,6 +65,7 @@ bool op_queue_name_valid(struct slice name)
         if ((allowed[c / 32] >> c % 32 & 1u) == 0) {
             return false;
         }
+        allowed = later;
     }
     return true;
 }
@@ -478,8 +482,8 @@ static int check_queue_name(struct decode *d, const struct field *f, struct slic
         return HF_OK;
     }
     return refuse(d, HF_E_INVALID_ARGUMENT, field_name(f->number),
-                  "is not a queue name: use 1 to %u letters, digits and the signs . _ "
-                  "- / : @ + =",
+                  "is not a queue name: use 1 to %u letters, digits and . _ - : / "
+                  "and begin with a letter, a digit or _",
                   LIMIT_QUEUE_NAME);
 }
 

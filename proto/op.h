@@ -87,8 +87,8 @@ struct op_node_status {
     bool digest; /* wait for a digest of the present state (reads all of it) */
 };
 
-/* Queue attributes travel as a msgpack map text -> integer | text | bool, kept raw here; raftlog/queue.h
- * holds the table of names, bounds and defaults. */
+/* Queue attributes travel as a msgpack map text -> integer | text | bool | nil (the default), kept raw here;
+ * raftlog/queue.h holds the table of names, bounds and defaults. */
 struct op_queue_create {
     struct slice queue;
     struct slice attributes; /* raw msgpack map; absent = all defaults */
@@ -419,7 +419,7 @@ struct op_reply {
 const char *op_name(unsigned op);
 bool op_is_logged(enum op_code op);
 
-/* 1 to LIMIT_QUEUE_NAME letters, digits and the signs . _ - / : @ + = */
+/* 1 to LIMIT_QUEUE_NAME letters, digits and . _ - : / beginning with a letter, a digit or _. */
 bool op_queue_name_valid(struct slice name);
 
 /* Append the msgpack of a request or reply to `out` (without the frame's length word). A member that equals

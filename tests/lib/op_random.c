@@ -73,13 +73,14 @@ static struct slice random_bytes(struct random *r, struct arena *arena, int64_t 
 
 static struct slice random_name(struct random *r, struct arena *arena)
 {
-    static const char letters[] = "abcXYZ0189._-/:@+=";
+    static const char letters[] = "abcXYZ0189._-/:";
     struct slice name = random_bytes(r, arena, 1, LIMIT_QUEUE_NAME);
     uint8_t *bytes = (uint8_t *)name.data;
 
     for (uint32_t i = 0; i < name.len; i++) {
         bytes[i] = (uint8_t)letters[bytes[i] % (sizeof letters - 1)];
     }
+    bytes[0] = 'q'; /* no sign comes first */
     return name;
 }
 

@@ -7,6 +7,7 @@
 #include "proto/field.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
+#include "raftlog/queue.h"
 #include "tests/lib/op_random.h"
 
 #include <setjmp.h>
@@ -346,6 +347,64 @@ static void the_limits_are_documented(void **state)
     }
 }
 
+static void print_attribute(const char *name, enum attribute_type type,
+                            int64_t fallback, int64_t low, int64_t high,
+                            const char *choices, char *out, size_t size)
+{
+    static const char *const types[] = {
+        [ATTRIBUTE_MS] = "ms",       [ATTRIBUTE_BYTES] = "bytes",
+        [ATTRIBUTE_COUNT] = "count", [ATTRIBUTE_PERCENT] = "percent",
+        [ATTRIBUTE_BOOL] = "bool",   [ATTRIBUTE_ENUM] = "text"};
+    const char *choice = choices;
+    char listed[128] = "";
+
+    switch (type) {
+    case ATTRIBUTE_BOOL:
+        snprintf(out, size, "| %s | bool | %s | true or false |", name,
+                 fallback != 0 ? "true" : "false");
+        return;
+    case ATTRIBUTE_ENUM:
+        for (int64_t i = 0; i < fallback; i++) {
+            choice = strchr(choice, '|') + 1;
+        }
+        for (const char *c = choices; *c != '\0'; c++) {
+            size_t len = strlen(listed);
+
+            if (*c == '|') {
+                snprintf(listed + len, sizeof listed - len, ", ");
+            } else {
+                snprintf(listed + len, sizeof listed - len, "%c", *c);
+            }
+        }
+        snprintf(out, size, "| %s | text | %.*s | %s |", name,
+                 (int)strcspn(choice, "|"), choice, listed);
+        return;
+    default:
+        snprintf(out, size, "| %s | %s | %" PRId64 " | %" PRId64 " to %" PRId64 " |",
+                 name, types[type], fallback, low, high);
+        return;
+    }
+}
+
+/* The table of queue attributes is that of the state machine. */
+static void the_queue_attributes_are_documented(void **state)
+{
+    const char *first;
+    uint32_t row = 0;
+    char text[256];
+
+    (void)state;
+    assert_int_equal(table_rows(behind_line("### Queue attributes"), &first),
+                     QUEUE_ATTRIBUTES);
+#define X(name, number, type, fallback, low, high, choices, since, help)               \
+    print_attribute(#name, ATTRIBUTE_##type, fallback, low, high, choices, text,       \
+                    sizeof text);                                                      \
+    assert_row_begins(first, row, text);                                               \
+    row++;
+    QUEUE_ATTRIBUTE_MAP(X)
+#undef X
+}
+
 static int hex_value(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -457,6 +516,7 @@ int main(void)
         cmocka_unit_test(the_field_table_is_documented),
         cmocka_unit_test(the_statuses_are_documented),
         cmocka_unit_test(the_limits_are_documented),
+        cmocka_unit_test(the_queue_attributes_are_documented),
         cmocka_unit_test(the_example_is_what_is_sent),
     };
 
