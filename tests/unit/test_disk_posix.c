@@ -28,8 +28,8 @@ static char why[512];
 
 static void open_disk(struct fixture *f)
 {
-    assert_int_equal(
-        disk_posix_open(&f->loop, f->dir, &f->posix, why, sizeof why), HF_OK);
+    assert_int_equal(disk_posix_open(&f->loop, f->dir, &f->posix, why, sizeof why),
+                     HF_OK);
     f->disk = disk_posix_disk(f->posix);
 }
 
@@ -271,8 +271,8 @@ static void clearing_leaves_the_identity(void **state)
     assert_int_equal(disk_posix_clear(f->posix), HF_OK);
     assert_int_equal(disk_posix_is_empty(f->posix, &empty), HF_OK);
     assert_true(empty);
-    assert_int_equal(f->disk.ops->slot_read(f->disk.ctx, DISK_SLOT_IDENTITY, 0, out, &len),
-                     HF_OK);
+    assert_int_equal(
+        f->disk.ops->slot_read(f->disk.ctx, DISK_SLOT_IDENTITY, 0, out, &len), HF_OK);
 }
 
 /* A second opener of the same folder is refused and told so. */
@@ -312,7 +312,8 @@ static void a_failed_write_is_reported(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(write_at(f, 1, 100, "refused"), HF_E_IO);
     assert_int_equal(
-        f->disk.ops->slot_write(f->disk.ctx, DISK_SLOT_VOTE, 0, "too long", 8), HF_E_IO);
+        f->disk.ops->slot_write(f->disk.ctx, DISK_SLOT_VOTE, 0, "too long", 8),
+        HF_E_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     (void)signal(SIGXFSZ, handler);
 }

@@ -62,8 +62,8 @@ static void the_lowest_founds_when_all_have_knocked(void **state)
     assert_true(join_may_found(j[0], 20, &m));
     assert_int_equal(m.count, 3);
     for (i = 0; i < 3; i++) {
-        assert_non_null(roster_find(&m, identity_raft_id((uint64_t)i + 1,
-                                                         101 + (uint64_t)i)));
+        assert_non_null(
+            roster_find(&m, identity_raft_id((uint64_t)i + 1, 101 + (uint64_t)i)));
         assert_int_equal(m.members[i].role, MEMBER_VOTER);
     }
     assert_int_equal(knock(j[0], j[1], 20), HF_OK);
@@ -160,8 +160,8 @@ static void the_oldest_knock_makes_room(void **state)
 
     (void)state;
     for (i = 0; i <= JOIN_KNOCKS_MAX; i++) {
-        assert_int_equal(
-            join_heard(a, 10 + i, 1, slice_of(bytes, len), (int64_t)i), HF_OK);
+        assert_int_equal(join_heard(a, 10 + i, 1, slice_of(bytes, len), (int64_t)i),
+                         HF_OK);
     }
     assert_null(join_find(a, 10, 50));
     assert_non_null(join_find(a, 11, 50));
@@ -175,8 +175,7 @@ static void answers_come_back(void **state)
 {
     struct join *a = join_of(1, 1);
     struct join_answer out;
-    struct join_answer answer = {
-        .member = true, .leader = 3, .leader_address = "c:1"};
+    struct join_answer answer = {.member = true, .leader = 3, .leader_address = "c:1"};
     uint8_t bytes[JOIN_ANSWER_BYTES];
     size_t len;
     size_t i;

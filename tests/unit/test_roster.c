@@ -44,7 +44,7 @@ static void an_entry_comes_back(void **state)
 /* Addresses have a host and a port, and nothing that would split the text. */
 static void bad_addresses_are_refused(void **state)
 {
-    static const char *const bad[] = {"",     "h",      ":1",     "h:",    "h:0",
+    static const char *const bad[] = {"",        "h",    ":1",   "h:",    "h:0",
                                       "h:65536", "h:1x", "h :1", "h\n:1", "h:-1"};
     char longest[LIMIT_ADDRESS + 2];
     size_t i;
