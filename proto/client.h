@@ -1,0 +1,164 @@
+/* client.h: the inside of struct hf_client: calls on their way to the leader and back.
+ *
+ * A call is one request of the caller. It waits, flies (is written to a link), and ends
+ * exactly once:
+ *
+ *   WAITING --written--> FLYING --answer--> ended
+ *      ^                    |
+ *      |  refused, may pass |  redirected, leader lost, link lost
+ *      +--------------------+
+ *   WAITING or FLYING --time limit--> ended
+ *
+ * What makes a second writing safe (call->safe): reads; numbered sends; settlements,
+ * because a receipt ends one delivery once; receives, because the attempt id makes the
+ * answer the same. A call that is not safe ends as HF_E_UNKNOWN_OUTCOME when its link
+ * is lost while it flies.
+ *
+ * `doubt` says that an earlier writing may have taken effect; from then on the call can
+ * no longer end as "it did not happen".
+ *
+ * I1: a call is in exactly one of the two lists, both in order of id, and in the table
+ *     by id.
+ * I2: a numbered send keeps its session and sequence for every writing in doubt. */
+#ifndef HF_PROTO_CLIENT_H
+#define HF_PROTO_CLIENT_H
+
+#include "proto/backoff.h"
+#include "proto/finder.h"
+#include "proto/op.h"
+#include "proto/holdfast.h"
+
+#define CLIENT_BUCKETS      1024u
+#define CLIENT_INFLIGHT_MAX 512u
+/* Unsent bytes on a link above which no more is written. */
+#define CLIENT_BACKLOG_BYTES (1u << 20)
+#define CLIENT_SESSION_BYTES 16u
+/* A send goes out only while the oldest unanswered number is less than this behind. */
+#define CLIENT_SEQUENCE_LAG (LIMIT_SESSION_WINDOW - 24)
+#define CLIENT_RENUMBER_MAX 3u
+
+struct client_call;
+
+/* An answer that outlives its call: public part first, everything in one arena. */
+struct client_answer {
+    union {
+        struct hf_messages messages;
+        struct hf_queues queues;
+    };
+    struct arena arena;
+};
+
+/* How a call ended. reply is NULL unless error->status is HF_OK; it is borrowed for the
+ * call, except that when call->keep was set, `kept` holds its bytes and is given
+ * (client_answer_free). */
+typedef void (*client_done_fn)(struct client_call *call, const struct hf_error *error,
+                               const struct op_reply *reply,
+                               struct client_answer *kept);
+
+struct client_call {
+    struct client_call *prev, *next; /* in its list */
+    struct client_call *chain;       /* in its bucket */
+    struct op_request request;
+    struct op_buffer
+        bytes;   /* what the request's slices point into, if copied or packed */
+    void *array; /* the request's entries */
+    int node;    /* index of the node to be asked, or -1: the leader */
+    int link;    /* index of the node whose link it flies on, or -1 */
+    bool safe;
+    bool read; /* changes nothing: an unanswered one has no unknown outcome */
+    bool keep;
+    bool heap; /* free it when it has ended */
+    bool doubt;
+    bool numbered;       /* a send that takes a number when it is first written */
+    uint32_t generation; /* of the session its number belongs to, 0 = it has none yet */
+    uint8_t session[CLIENT_SESSION_BYTES]; /* or a receive's attempt */
+    uint32_t renumbered;
+    int64_t deadline_ms;
+    int64_t retry_ms;        /* write no sooner */
+    unsigned tries;          /* refusals that may pass */
+    int64_t wait_until_ms;   /* OP_RECEIVE */
+    struct hf_error refusal; /* the last one, status HF_OK = none */
+    client_done_fn done;
+    void (*callback)(void); /* the user's, cast back by `done` */
+    void *ctx;
+};
+
+struct client_list {
+    struct client_call *first, *last;
+};
+
+enum session_state { SESSION_NONE, SESSION_OPENING, SESSION_OPEN };
+
+struct hf_client {
+    struct finder finder;
+    char name[LIMIT_ACTOR + 1];
+    int64_t timeout_ms;
+    bool unnumbered;
+    unsigned inflight_max;
+    uint64_t next_id;
+    struct client_list waiting, flying;
+    struct client_call *buckets[CLIENT_BUCKETS];
+    size_t pending;      /* calls in both lists */
+    size_t flying_count; /* on the leader's link */
+    size_t polls_flying; /* of these, receives that wait */
+    uint64_t ended;      /* calls that have ended, ever */
+    int64_t scan_ms;     /* no deadline and no retry is due before this */
+    bool in_callback;
+    enum session_state session_state;
+    uint8_t session[CLIENT_SESSION_BYTES];
+    uint32_t session_generation;
+    uint32_t epoch;
+    uint64_t next_sequence;
+    uint64_t oldest_sequence; /* a lower bound of the oldest unanswered number of this
+                                 session */
+    struct backoff backoff;
+    struct arena arena;
+    struct hf_stamp stamp;
+};
+
+/* ---- calls (client.c) ---- */
+
+/* Zeroed, on the heap; NULL when out of memory. client_begin takes it. */
+struct client_call *client_call_new(enum op_code op);
+/* For one that was never begun. */
+void client_call_free(struct client_call *call);
+
+/* Take the call and put it in the list. Its deadline is the client's time limit from
+ * now (plus the wait of a receive). Never fails. */
+void client_begin(struct hf_client *c, struct client_call *call);
+
+/* Begin, and work until it has ended; then done has run. HF_E_INVALID_ARGUMENT from
+ * inside a callback: the call is freed and done has not run. */
+int client_run(struct hf_client *c, struct client_call *call, struct hf_error *error);
+
+void client_answer_free(struct client_answer *answer);
+
+/* 16 random bytes. */
+void client_random(uint8_t bytes[CLIENT_SESSION_BYTES]);
+
+/* ---- errors and values (client_value.c) ---- */
+
+/* Fill error (may be NULL) and return status. */
+int client_error(struct hf_error *error, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void client_error_from_op(struct hf_error *error, const struct op_error *from);
+
+struct hf_bytes client_bytes(struct slice s);
+struct slice client_slice(struct hf_bytes b);
+
+/* At most this many bytes are appended for these. */
+size_t client_attributes_size(const struct hf_attribute *attributes, size_t count);
+size_t client_texts_size(const struct hf_bytes *texts, size_t count);
+/* Append a msgpack map, or an array of texts. */
+struct slice client_pack_attributes(struct op_buffer *b,
+                                    const struct hf_attribute *attributes,
+                                    size_t count);
+struct slice client_pack_texts(struct op_buffer *b, const struct hf_bytes *texts,
+                               size_t count);
+/* Read them back into the arena. HF_E_PROTOCOL, HF_E_MEMORY_LOW. */
+int client_read_attributes(struct slice raw, struct arena *arena,
+                           const struct hf_attribute **out, size_t *count);
+int client_read_texts(struct slice raw, struct arena *arena,
+                      const struct hf_bytes **out, size_t *count);
+
+#endif

@@ -1,0 +1,531 @@
+/* holdfast.h: the C client of Holdfast. Everything a program needs; nothing else is
+ * installed.
+ *
+ *     struct hf_client *client;
+ *     struct hf_error error;
+ *     struct hf_send_result sent;
+ *
+ *     if (hf_client_open("10.0.0.1,10.0.0.2", NULL, &client, &error) != HF_OK ||
+ *         hf_send(client, "mail", "to: ann", 7, &sent, &error) != HF_OK) {
+ *         fprintf(stderr, "%s: %s\n", hf_status_name(error.status), error.sentence);
+ *     }
+ *
+ * One client object belongs to one thread at a time; a program with several threads
+ * opens one for each. Nothing runs in the background: the library works while one of
+ * its functions is being called. It never writes to stdout or stderr and installs no
+ * signal handler (it sends with MSG_NOSIGNAL).
+ *
+ * Any node may be named. The client finds the leader, follows it when it changes,
+ * learns the other members, and so survives the loss of any node that was named. A
+ * refusal that may pass (queue full, no leader) is tried again until the call's time
+ * limit; any other ends the call at once.
+ *
+ * What a call can end with: HF_OK; HF_E_UNKNOWN_OUTCOME: it may or may not have
+ * happened (the time limit passed after it was written, or its leader was lost and it
+ * is not safe to repeat); anything else: it did not happen.
+ *
+ * Functions return 0 (HF_OK) or a negative hf_status and fill `error`, which may be
+ * NULL. Out parameters are written only on success. Strings and bytes given to a
+ * function are borrowed until it returns; what it hands out in its last parameters is
+ * freed by the function named there.
+ *
+ * Times are milliseconds: absolute ones since 1970, durations plain. */
+#ifndef HOLDFAST_H
+#define HOLDFAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HF_API __attribute__((visibility("default")))
+#else
+#define HF_API
+#endif
+
+/* ---- statuses ---- */
+
+/* Inside the library's own sources the same list comes from status.h. */
+#ifndef HF_PROTO_STATUS_H
+enum hf_status {
+    HF_OK = 0,
+    HF_E_QUEUE_NOT_FOUND = -1,
+    HF_E_QUEUE_EXISTS = -2, /* with other attributes */
+    HF_E_MESSAGE_NOT_FOUND = -3,
+    HF_E_STALE_RECEIPT = -4,
+    HF_E_RECEIPT_MALFORMED = -5,
+    HF_E_IN_FLIGHT = -6,
+    HF_E_INVALID_ARGUMENT = -7,
+    HF_E_TOO_LARGE = -8,
+    HF_E_QUEUE_FULL = -9,
+    HF_E_TOO_MANY_WAITERS = -10,
+    HF_E_RATE_LIMITED = -11,
+    HF_E_DISK_LOW = -12,
+    HF_E_MEMORY_LOW = -13,
+    HF_E_NOT_LEADER = -14,
+    HF_E_NO_LEADER = -15,
+    HF_E_UNAVAILABLE = -16,
+    HF_E_SEQUENCE_TOO_OLD = -17,
+    HF_E_AUTH_FAILED = -18,
+    HF_E_ACCESS_DENIED = -19,
+    HF_E_VERSION_UNSUPPORTED = -20,
+    HF_E_LEASE_CAP_REACHED = -21,
+    HF_E_PAUSED = -22,
+    HF_E_UNKNOWN_OUTCOME = -23,
+    HF_E_INTERNAL = -24,
+    HF_E_QUEUE_NOT_EMPTY = -25,
+    HF_E_CONFLICT = -26,
+    HF_E_PROTOCOL = -27,
+    HF_E_UNSUPPORTED = -28,
+    HF_E_TIMEOUT = -29,
+    HF_E_CLOSED = -30,
+    HF_E_IO = -31,
+    HF_E_CORRUPT = -32,
+    HF_E_NO_SPACE = -33
+};
+#endif
+
+/* "QueueNotFound"; one plain sentence. Both for any number. */
+HF_API const char *hf_status_name(int status);
+HF_API const char *hf_status_text(int status);
+
+#define HF_SENTENCE_BYTES 256
+#define HF_ELEMENT_BYTES  72
+#define HF_ADDRESS_BYTES  129
+
+/* Why a call, or one entry of a batch, did not succeed. Texts end with a zero and may
+ * be empty. */
+struct hf_error {
+    int status;
+    int unreachable;   /* no leader could be reached within the time limit */
+    int has_bounds;    /* low and high are what `element` may be */
+    int message_state; /* HF_E_STALE_RECEIPT: where the message is now (enum
+                          hf_message_state) */
+    int gone;          /* HF_E_MESSAGE_NOT_FOUND: why (enum hf_gone) */
+    int64_t low;
+    int64_t high;
+    int64_t retry_after_ms;           /* 0 = no advice */
+    char element[HF_ELEMENT_BYTES];   /* the argument at fault */
+    char sentence[HF_SENTENCE_BYTES]; /* what, why, what to do */
+};
+
+/* ---- values ---- */
+
+/* Bytes that are not terminated by a zero; data == NULL means absent, which is not the
+ * same as empty. */
+struct hf_bytes {
+    const void *data;
+    size_t len;
+};
+
+HF_API struct hf_bytes hf_text(const char *text);
+HF_API struct hf_bytes hf_data(const void *data, size_t len);
+
+/* 128 bits, growing with the time of the send; `low` alone is the numeric alias. */
+struct hf_id {
+    uint64_t high;
+    uint64_t low;
+};
+
+#define HF_ID_TEXT       33 /* 32 hex digits and the zero */
+#define HF_RECEIPT_BYTES 31
+#define HF_RECEIPT_TEXT  63
+
+HF_API void hf_id_format(struct hf_id id, char text[HF_ID_TEXT]);
+/* 32 hex digits, or a decimal alias. HF_E_INVALID_ARGUMENT. */
+HF_API int hf_id_parse(const char *text, struct hf_id *id);
+/* Receipts are opaque bytes; printed as 62 hex digits. HF_E_RECEIPT_MALFORMED. */
+HF_API int hf_receipt_format(struct hf_bytes receipt, char text[HF_RECEIPT_TEXT]);
+HF_API int hf_receipt_parse(const char *text, unsigned char receipt[HF_RECEIPT_BYTES]);
+
+enum hf_type { HF_NIL, HF_BOOL, HF_INT, HF_UINT, HF_REAL, HF_TEXT, HF_DATA };
+
+/* A named value: an attribute of a queue or of a message. */
+struct hf_attribute {
+    struct hf_bytes name;
+    enum hf_type type;
+    int64_t integer;           /* HF_BOOL: 0 or 1; HF_INT */
+    uint64_t unsigned_integer; /* HF_UINT: above INT64_MAX only */
+    double real;
+    struct hf_bytes bytes; /* HF_TEXT, HF_DATA */
+};
+
+enum hf_message_state {
+    HF_MESSAGE_DELETED = 0,
+    HF_MESSAGE_READY = 1,
+    HF_MESSAGE_LEASED = 2,
+    HF_MESSAGE_SCHEDULED = 3,
+    HF_MESSAGE_PARKED = 4,
+    HF_MESSAGE_ACKED = 5
+};
+
+enum hf_gone {
+    HF_GONE_UNKNOWN = 0,
+    HF_GONE_ACKED = 1,
+    HF_GONE_EXPIRED = 2,
+    HF_GONE_DEAD_LETTERED = 3,
+    HF_GONE_CANCELLED = 4,
+    HF_GONE_PURGED = 5,
+    HF_GONE_QUEUE_DELETED = 6
+};
+
+/* ---- the client ---- */
+
+struct hf_client;
+
+struct hf_options {
+    const char *name;      /* who this is, shown by peek and stats; NULL = none */
+    int64_t timeout_ms;    /* of a call; a receive may take its wait longer. 1..3600000,
+                              default 10000 */
+    int release_on_close;  /* give back what is leased when the connection ends */
+    int unnumbered;        /* sends are not numbered: a lost answer ends as
+                              HF_E_UNKNOWN_OUTCOME */
+    unsigned inflight_max; /* requests on the wire at once, 1..512, default 256 */
+};
+
+/* The defaults. */
+HF_API void hf_options_init(struct hf_options *options);
+
+/* `cluster` is HOST[:PORT],... (port 7400 unless given; [ADDR]:PORT for IPv6). Connects
+ * to nobody yet: the first call does. options may be NULL. Gives a client:
+ * hf_client_close. HF_E_INVALID_ARGUMENT. */
+HF_API int hf_client_open(const char *cluster, const struct hf_options *options,
+                          struct hf_client **out, struct hf_error *error);
+/* Ends everything at once; callbacks of calls that have not ended run with HF_E_CLOSED
+ * or, where the outcome is not known, HF_E_UNKNOWN_OUTCOME. Accepts NULL. */
+HF_API void hf_client_close(struct hf_client *client);
+/* The time limit of the calls that follow. */
+HF_API void hf_client_set_timeout(struct hf_client *client, int64_t timeout_ms);
+/* Find the leader and prove a round trip to it. HF_E_NO_LEADER. */
+HF_API int hf_ping(struct hf_client *client, struct hf_error *error);
+
+/* The cluster's own clock as of the last answer (0 before the first), its term, and the
+ * log index that the last answer reflects: clients can order what they saw. */
+struct hf_stamp {
+    uint64_t term;
+    uint64_t index;
+    int64_t cluster_ms;
+};
+HF_API void hf_last_stamp(const struct hf_client *client, struct hf_stamp *out);
+
+/* ---- queues ---- */
+
+/* What a queue is and holds. */
+struct hf_queue {
+    struct hf_bytes name;
+    const struct hf_attribute *attributes;
+    size_t attribute_count;
+    uint64_t ready, leased, scheduled, parked, acked, bytes;
+    int64_t oldest_ready_ms; /* age of the oldest ready message, 0 = none */
+    uint64_t overdue;        /* scheduled ones whose time has come */
+    uint64_t sent, received, acked_total, failed,
+        dead_lettered; /* since the queue was made */
+};
+
+struct hf_queues {
+    const struct hf_queue *items;
+    size_t count;
+    int more; /* there are further names after the last */
+};
+
+HF_API void hf_queues_free(struct hf_queues *queues);
+
+/* existed (may be NULL): it was there with equal attributes. HF_E_QUEUE_EXISTS.
+ * Attributes left out have their defaults. */
+HF_API int hf_queue_create(struct hf_client *client, const char *queue,
+                           const struct hf_attribute *attributes, size_t count,
+                           int *existed, struct hf_error *error);
+HF_API int hf_queue_set(struct hf_client *client, const char *queue,
+                        const struct hf_attribute *attributes, size_t count,
+                        struct hf_error *error);
+/* Gives one queue: hf_queues_free. */
+HF_API int hf_queue_show(struct hf_client *client, const char *queue,
+                         struct hf_queues **out, struct hf_error *error);
+/* Names that begin with prefix (may be NULL) and come after `after` (may be NULL), at
+ * most limit (1..1000). Gives them in order: hf_queues_free. */
+HF_API int hf_queue_list(struct hf_client *client, const char *prefix,
+                         const char *after, unsigned limit, struct hf_queues **out,
+                         struct hf_error *error);
+/* force: also when it holds messages (else HF_E_QUEUE_NOT_EMPTY). count may be NULL:
+ * messages that went. A repeat after a lost answer that finds no queue counts as
+ * done. */
+HF_API int hf_queue_delete(struct hf_client *client, const char *queue, int force,
+                           uint64_t *count, struct hf_error *error);
+/* Removes every message. */
+HF_API int hf_queue_purge(struct hf_client *client, const char *queue, uint64_t *count,
+                          struct hf_error *error);
+/* Counters of one queue, or with queue == NULL of a page of all, as hf_queue_list. */
+HF_API int hf_stats(struct hf_client *client, const char *queue, const char *after,
+                    unsigned limit, struct hf_queues **out, struct hf_error *error);
+
+/* ---- send ---- */
+
+/* All zero but the body: a plain message with the queue's defaults. */
+struct hf_send_entry {
+    struct hf_bytes body; /* may be empty */
+    const struct hf_attribute *attributes;
+    size_t attribute_count; /* <= 64 */
+    const struct hf_bytes *keys;
+    size_t key_count; /* <= 8 */
+    struct hf_bytes tag;
+    struct hf_bytes group;
+    struct hf_bytes dedup_id;
+    const struct hf_attribute *retry; /* the message's own retry policy */
+    size_t retry_count;
+    unsigned priority; /* 1..16, 1 first; 0 = the default, 8 */
+    int has_delay; /* a delay of 0 is not the same as none: it beats the queue's default
+                    */
+    int64_t delay_ms;
+    int has_deliver_at; /* not together with a delay */
+    int64_t deliver_at_ms;
+    int has_ttl;
+    int64_t ttl_ms;
+};
+
+struct hf_send_result {
+    struct hf_error error; /* of this entry */
+    struct hf_id id;
+    int state;      /* HF_MESSAGE_READY or HF_MESSAGE_SCHEDULED */
+    int duplicate;  /* it had been stored before: this is the first result */
+    int64_t due_ms; /* when it becomes or became ready */
+};
+
+#define HF_BATCH_MAX 256
+
+/* Answered when a majority has it on disk. Sends are numbered: after a lost answer or a
+ * new leader the library sends them again and the cluster stores them once. result may
+ * be NULL. */
+HF_API int hf_send(struct hf_client *client, const char *queue, const void *body,
+                   size_t len, struct hf_send_result *result, struct hf_error *error);
+/* 1..HF_BATCH_MAX messages in one step, results[count]. HF_OK: the batch was taken;
+ * entries may still have been refused one by one, see results[i].error. */
+HF_API int hf_send_batch(struct hf_client *client, const char *queue,
+                         const struct hf_send_entry *entries, size_t count,
+                         struct hf_send_result *results, struct hf_error *error);
+
+/* ---- receive ---- */
+
+struct hf_receive {
+    const char *const *queues; /* in order of preference */
+    size_t queue_count;        /* 1..8 */
+    unsigned max;              /* 1..256; 0 = 1 */
+    int64_t wait_ms; /* how long to wait for the first; any length, 0 = not at all */
+    int has_lease;
+    int64_t lease_ms;   /* absent: the queue's */
+    const char *filter; /* tag expression; NULL = every message */
+};
+
+struct hf_message {
+    struct hf_id id;
+    struct hf_bytes queue;
+    struct hf_bytes receipt; /* absent in peek */
+    struct hf_bytes body;
+    struct hf_bytes tag;
+    struct hf_bytes group;
+    const struct hf_bytes *keys;
+    size_t key_count;
+    const struct hf_attribute *attributes;
+    size_t attribute_count;
+    unsigned priority;
+    unsigned deliveries;
+    unsigned failures;
+    int state; /* enum hf_message_state */
+    int retry; /* scheduled because it waits for its next try */
+    int64_t sent_at;
+    int64_t first_received_at; /* 0 = never */
+    int64_t next_visible_at;   /* lease deadline, due time, or 0 when ready */
+    int64_t leased_since;      /* 0 unless leased */
+    struct hf_bytes consumer;
+    struct hf_bytes last_error;
+};
+
+struct hf_messages {
+    const struct hf_message *items;
+    size_t count;
+    struct hf_bytes cursor; /* peek: go on from here; absent at the end */
+};
+
+HF_API void hf_messages_free(struct hf_messages *messages);
+
+/* Gives messages, possibly none: hf_messages_free. A lost answer is asked for again
+ * under the same attempt id, so no message is leased twice by one call. */
+HF_API int hf_receive(struct hf_client *client, const struct hf_receive *receive,
+                      struct hf_messages **out, struct hf_error *error);
+/* Look without touching: state is READY, LEASED, SCHEDULED, PARKED or ACKED; cursor
+ * from the last answer, or absent. Gives messages without receipts:
+ * hf_messages_free. */
+HF_API int hf_peek(struct hf_client *client, const char *queue, int state,
+                   struct hf_bytes cursor, unsigned limit, struct hf_messages **out,
+                   struct hf_error *error);
+
+/* ---- ack, extend, give back ---- */
+
+enum hf_settle_kind {
+    HF_ACK = 1,     /* done: delete it */
+    HF_EXTEND = 2,  /* delay_ms is the new lease, from now */
+    HF_RELEASE = 3, /* not its fault: give it back, after delay_ms if there is one */
+    HF_FAIL = 4,    /* count a failure; retry after delay_ms, or as the policy says */
+    HF_REJECT = 5,  /* dead letter now, or park it */
+    HF_PARK = 6
+};
+
+struct hf_settle_entry {
+    struct hf_bytes receipt;
+    int has_delay;
+    int64_t delay_ms;
+    struct hf_bytes reason; /* HF_FAIL, HF_REJECT, HF_PARK; cut at 256 bytes */
+};
+
+struct hf_settle_result {
+    struct hf_error error; /* of this entry */
+    int late;              /* after the deadline, but nobody had taken it */
+    int already;           /* it was acked with this receipt before */
+    int capped;            /* HF_EXTEND: cut to the queue's max_lease_total */
+    int state;             /* where the message is now */
+    int64_t next_visible_at;
+};
+
+/* 1..HF_BATCH_MAX receipts of one queue in one step. HF_OK: the batch was taken, see
+ * results[i].error. Safe to repeat and repeated by the library after a lost answer: a
+ * receipt ends one delivery, once. */
+HF_API int hf_settle(struct hf_client *client, const char *queue,
+                     enum hf_settle_kind kind, const struct hf_settle_entry *entries,
+                     size_t count, struct hf_settle_result *results,
+                     struct hf_error *error);
+
+/* The same for one receipt; its refusal is the call's. result may be NULL. */
+HF_API int hf_ack(struct hf_client *client, const char *queue, struct hf_bytes receipt,
+                  struct hf_settle_result *result, struct hf_error *error);
+HF_API int hf_extend(struct hf_client *client, const char *queue,
+                     struct hf_bytes receipt, int64_t lease_ms,
+                     struct hf_settle_result *result, struct hf_error *error);
+HF_API int hf_release(struct hf_client *client, const char *queue,
+                      struct hf_bytes receipt, int64_t delay_ms,
+                      struct hf_settle_result *result, struct hf_error *error);
+/* reason may be NULL; the delay is the retry policy's. */
+HF_API int hf_fail(struct hf_client *client, const char *queue, struct hf_bytes receipt,
+                   const char *reason, struct hf_settle_result *result,
+                   struct hf_error *error);
+HF_API int hf_reject(struct hf_client *client, const char *queue,
+                     struct hf_bytes receipt, const char *reason,
+                     struct hf_settle_result *result, struct hf_error *error);
+HF_API int hf_park(struct hf_client *client, const char *queue, struct hf_bytes receipt,
+                   const char *reason, struct hf_settle_result *result,
+                   struct hf_error *error);
+
+/* Parked messages become ready with their counters at 0: the one with this id, or (id
+ * NULL) the oldest `limit` (1..1024). count may be NULL. Not repeated: may end as
+ * HF_E_UNKNOWN_OUTCOME. */
+HF_API int hf_kick(struct hf_client *client, const char *queue, const struct hf_id *id,
+                   unsigned limit, uint64_t *count, struct hf_error *error);
+
+/* ---- the cluster ---- */
+
+enum hf_role { HF_ROLE_BLANK, HF_ROLE_SPARE, HF_ROLE_STANDBY, HF_ROLE_VOTER };
+
+struct hf_member {
+    uint64_t node;
+    int role; /* enum hf_role */
+    char peer_address[HF_ADDRESS_BYTES];
+    char client_address[HF_ADDRESS_BYTES];
+    uint64_t match; /* as the leader knows it, else 0 */
+    int reachable;  /* as the leader knows it */
+};
+
+#define HF_MEMBERS_MAX 32
+
+struct hf_node {
+    struct hf_error error; /* not HF_OK: it could not be asked, and only `address` (and
+                              node, if known) holds */
+    char address[HF_ADDRESS_BYTES]; /* where it was asked */
+    uint64_t node;
+    char cluster[65];
+    char version[33];
+    char state[17]; /* "blank", "joining", "follower", "candidate", "leader", "stopping"
+                     */
+    uint64_t term;
+    uint64_t leader_id; /* 0 = it knows none */
+    char leader[HF_ADDRESS_BYTES];
+    uint64_t applied, commit, last_index, first_index;
+    uint64_t digest_index; /* 0 = no digest yet */
+    uint64_t digest;
+    int64_t cluster_ms;
+    struct hf_member members[HF_MEMBERS_MAX];
+    size_t member_count;
+};
+
+/* Ask the node at this address itself, whoever leads. digest: wait until it has hashed
+ * its present state. */
+HF_API int hf_node_status(struct hf_client *client, const char *address, int digest,
+                          struct hf_node *out, struct hf_error *error);
+/* Ask every node that is named or known, all at once; nodes[capacity]. A node that does
+ * not answer has its error set. Fails only when not one node answered. */
+HF_API int hf_cluster_status(struct hf_client *client, int digest,
+                             struct hf_node *nodes, size_t capacity, size_t *count,
+                             struct hf_error *error);
+/* Not repeated: may end as HF_E_UNKNOWN_OUTCOME. */
+HF_API int hf_member_add(struct hf_client *client, uint64_t node,
+                         struct hf_error *error);
+HF_API int hf_member_remove(struct hf_client *client, uint64_t node,
+                            struct hf_error *error);
+HF_API int hf_member_promote(struct hf_client *client, uint64_t node,
+                             struct hf_error *error);
+/* node 0: to whoever is most up to date. */
+HF_API int hf_transfer(struct hf_client *client, uint64_t node, struct hf_error *error);
+/* Through the log and back without effect. */
+HF_API int hf_noop(struct hf_client *client, const void *body, size_t len,
+                   struct hf_error *error);
+
+/* ---- many at once ----
+ *
+ * The same operations without waiting: hf_X_begin copies what it is given, and hf_poll
+ * moves everything on. When hf_X_begin returns HF_OK its callback runs exactly once,
+ * inside hf_poll, inside a blocking call, or inside hf_client_close; otherwise it never
+ * runs. Numbered sends go out, and out again, in the order they were begun. A callback
+ * may begin further calls; it must not block, poll or close.
+ *
+ * error and results are borrowed for the callback; results is NULL unless error->status
+ * is HF_OK. */
+
+typedef void (*hf_send_fn)(void *ctx, const struct hf_error *error,
+                           const struct hf_send_result *results, size_t count);
+HF_API int hf_send_begin(struct hf_client *client, const char *queue,
+                         const struct hf_send_entry *entries, size_t count,
+                         hf_send_fn done, void *ctx, struct hf_error *error);
+
+/* messages: given, hf_messages_free; NULL unless HF_OK. */
+typedef void (*hf_receive_fn)(void *ctx, const struct hf_error *error,
+                              struct hf_messages *messages);
+HF_API int hf_receive_begin(struct hf_client *client, const struct hf_receive *receive,
+                            hf_receive_fn done, void *ctx, struct hf_error *error);
+
+typedef void (*hf_settle_fn)(void *ctx, const struct hf_error *error,
+                             const struct hf_settle_result *results, size_t count);
+HF_API int hf_settle_begin(struct hf_client *client, const char *queue,
+                           enum hf_settle_kind kind,
+                           const struct hf_settle_entry *entries, size_t count,
+                           hf_settle_fn done, void *ctx, struct hf_error *error);
+
+typedef void (*hf_noop_fn)(void *ctx, const struct hf_error *error);
+HF_API int hf_noop_begin(struct hf_client *client, const void *body, size_t len,
+                         hf_noop_fn done, void *ctx, struct hf_error *error);
+
+/* Calls begun that have not ended. */
+HF_API size_t hf_pending(const struct hf_client *client);
+
+/* Move on what can be moved and wait at most timeout_ms (-1: as long as a call is
+ * pending or `fds` may speak) for the next thing to happen. `fds` (count may be 0) are
+ * the caller's own descriptors for poll(2), waited for along with the library's; their
+ * revents are set. */
+struct pollfd;
+HF_API int hf_poll(struct hf_client *client, struct pollfd *fds, size_t count,
+                   int64_t timeout_ms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

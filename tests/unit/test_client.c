@@ -1,0 +1,1344 @@
+/* test_client.c: the client against nodes that a test thread plays: each claim is one
+ * thing that a real cluster does to its clients at a bad moment. The fake nodes speak
+ * the real protocol over real sockets; what they answer is the test's. */
+#include "proto/client.h"
+#include "proto/clock.h"
+#include "proto/frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define FAKE_CONNS 16
+#define SEEN_MAX   4096
+
+static int64_t now_ms(void)
+{
+    return clock_system()->mono_ms(clock_system()->ctx);
+}
+
+/* ---- a fake node ---- */
+
+enum act { ACT_REPLY, ACT_SILENT, ACT_CLOSE, ACT_GARBAGE, ACT_HOLD };
+
+struct fake;
+/* Decide what to do with a request that is not HELLO, PING or NODE_STATUS; fill the
+ * reply. */
+typedef enum act (*fake_fn)(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply);
+
+struct seen {
+    enum op_code op;
+    uint64_t sequence;
+    uint32_t epoch;
+    uint8_t session[16];
+    uint8_t attempt[16];
+    int64_t wait_ms;
+};
+
+struct fake_conn {
+    int fd;
+    struct frame_reader in;
+};
+
+struct fake {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int listen_fd;
+    int wake[2];
+    char address[32];
+    bool stop;
+    bool frozen; /* reads nothing: like a stopped process */
+    uint64_t node;
+    uint64_t leader_id;
+    char leader[32];
+    uint64_t term;
+    struct op_member members[4];
+    uint32_t member_count;
+    struct fake_conn conns[FAKE_CONNS];
+    fake_fn on_request;
+    int step;                   /* for scripts */
+    struct fake *next;          /* whom a script makes the leader */
+    struct seen seen[SEEN_MAX]; /* the requests handed to on_request */
+    unsigned seen_count;
+    struct op_request held[8]; /* ACT_HOLD: answered later, last first */
+    unsigned held_count;
+    unsigned accepted;
+};
+
+static void put_reply(int fd, const struct op_reply *reply)
+{
+    struct op_buffer out = {0};
+    size_t begin = frame_begin(&out);
+
+    assert_int_equal(op_encode_reply(reply, &out), HF_OK);
+    assert_int_equal(frame_end(&out, begin), HF_OK);
+    (void)!send(fd, out.data, out.len, MSG_NOSIGNAL);
+    op_buffer_done(&out);
+}
+
+static void drop_conn(struct fake_conn *c)
+{
+    close(c->fd);
+    frame_reader_done(&c->in);
+    c->fd = -1;
+}
+
+static void own_question(struct fake *f, const struct op_request *request,
+                         struct op_reply *reply)
+{
+    if (request->op == OP_HELLO) {
+        reply->hello.version = 1;
+        reply->hello.server = slice_text("fake");
+        reply->hello.node = f->node;
+        reply->hello.leader_id = f->leader_id;
+        reply->hello.leader = slice_text(f->leader);
+        reply->hello.term = f->term;
+        reply->hello.frame_bytes_max = LIMIT_FRAME_BYTES;
+    } else if (request->op == OP_NODE_STATUS) {
+        reply->node_status.node = f->node;
+        reply->node_status.cluster = slice_text("test");
+        reply->node_status.version = slice_text("0");
+        reply->node_status.state =
+            slice_text(f->leader_id == f->node ? "leader" : "follower");
+        reply->node_status.term = f->term;
+        reply->node_status.leader_id = f->leader_id;
+        reply->node_status.leader = slice_text(f->leader);
+        reply->node_status.members = f->members;
+        reply->node_status.member_count = f->member_count;
+    }
+}
+
+static void note_seen(struct fake *f, const struct op_request *r)
+{
+    struct seen *s = &f->seen[f->seen_count % SEEN_MAX];
+
+    memset(s, 0, sizeof *s);
+    s->op = r->op;
+    if (r->op == OP_SEND) {
+        s->sequence = r->send.sequence;
+        s->epoch = r->send.epoch;
+        if (r->send.session.len == 16) {
+            memcpy(s->session, r->send.session.data, 16);
+        }
+    } else if (r->op == OP_RECEIVE) {
+        s->wait_ms = r->receive.wait_ms;
+        if (r->receive.attempt.len == 16) {
+            memcpy(s->attempt, r->receive.attempt.data, 16);
+        }
+    }
+    f->seen_count++;
+}
+
+static void reply_held(struct fake *f, int fd)
+{
+    while (f->held_count > 0) {
+        struct op_request *r = &f->held[--f->held_count];
+        struct op_send_result result = {.id = {1, r->send.sequence},
+                                        .state = MESSAGE_READY};
+        struct op_reply reply = {.id = r->id, .op = r->op};
+
+        reply.send.results = &result;
+        reply.send.count = 1;
+        put_reply(fd, &reply);
+    }
+}
+
+static void serve(struct fake *f, struct fake_conn *c, struct slice message,
+                  struct arena *arena)
+{
+    struct op_request request;
+    struct op_error error;
+    struct op_reply reply;
+    enum act act = ACT_REPLY;
+
+    arena_reset(arena);
+    memset(&reply, 0, sizeof reply);
+    assert_int_equal(op_decode_request(message, arena, &request, NULL, &error), HF_OK);
+    reply.id = request.id;
+    reply.op = request.op;
+    reply.stamp.term = f->term;
+    if (request.op == OP_HELLO || request.op == OP_NODE_STATUS ||
+        request.op == OP_PING) {
+        own_question(f, &request, &reply);
+    } else {
+        note_seen(f, &request);
+        act = f->on_request(f, &request, &reply);
+    }
+    if (act == ACT_REPLY) {
+        put_reply(c->fd, &reply);
+    } else if (act == ACT_CLOSE) {
+        drop_conn(c);
+    } else if (act == ACT_GARBAGE) {
+        (void)!send(c->fd, "\0\0\0\3\xc1\xc1\xc1", 7, MSG_NOSIGNAL);
+    } else if (act == ACT_HOLD) {
+        f->held[f->held_count++] = request;
+        if (f->held_count == 3) {
+            reply_held(f, c->fd);
+        }
+    }
+}
+
+static void read_conn(struct fake *f, struct fake_conn *c, struct arena *arena)
+{
+    struct slice message;
+    uint8_t *room;
+    size_t capacity;
+    ssize_t n;
+
+    assert_int_equal(frame_reader_reserve(&c->in, &room, &capacity), HF_OK);
+    n = recv(c->fd, room, capacity, MSG_DONTWAIT);
+    if (n <= 0) {
+        if (n == 0 || errno != EAGAIN) {
+            drop_conn(c);
+        }
+        return;
+    }
+    frame_reader_commit(&c->in, (size_t)n);
+    while (c->fd >= 0 && frame_reader_next(&c->in, &message) == HF_OK &&
+           message.data != NULL) {
+        serve(f, c, message, arena);
+    }
+}
+
+static void accept_conn(struct fake *f)
+{
+    int fd = accept(f->listen_fd, NULL, NULL);
+
+    for (int i = 0; fd >= 0 && i < FAKE_CONNS; i++) {
+        if (f->conns[i].fd < 0) {
+            f->conns[i].fd = fd;
+            frame_reader_init(&f->conns[i].in, LIMIT_FRAME_BYTES);
+            f->accepted++;
+            return;
+        }
+    }
+    assert_true(fd < 0); /* more connections than any test should make */
+}
+
+static void *fake_run(void *arg)
+{
+    struct fake *f = arg;
+    struct arena arena;
+
+    arena_init(&arena, 8u << 20);
+    for (;;) {
+        struct pollfd fds[FAKE_CONNS + 2];
+        char byte;
+
+        pthread_mutex_lock(&f->lock);
+        fds[0] = (struct pollfd){.fd = f->wake[0], .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = f->frozen ? -1 : f->listen_fd, .events = POLLIN};
+        for (int i = 0; i < FAKE_CONNS; i++) {
+            fds[2 + i] = (struct pollfd){.fd = f->frozen ? -1 : f->conns[i].fd,
+                                         .events = POLLIN};
+        }
+        pthread_mutex_unlock(&f->lock);
+        assert_true(poll(fds, FAKE_CONNS + 2, -1) > 0);
+        pthread_mutex_lock(&f->lock);
+        if (fds[0].revents != 0) {
+            (void)!read(f->wake[0], &byte, 1);
+        }
+        if (f->stop) {
+            break;
+        }
+        for (int i = 0; i < FAKE_CONNS && !f->frozen; i++) {
+            if (fds[2 + i].fd >= 0 && fds[2 + i].revents != 0 &&
+                f->conns[i].fd == fds[2 + i].fd) {
+                read_conn(f, &f->conns[i], &arena);
+            }
+        }
+        if (!f->frozen && fds[1].fd >= 0 && fds[1].revents != 0) {
+            accept_conn(f);
+        }
+        pthread_mutex_unlock(&f->lock);
+    }
+    for (int i = 0; i < FAKE_CONNS; i++) {
+        if (f->conns[i].fd >= 0) {
+            drop_conn(&f->conns[i]);
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    arena_done(&arena);
+    return NULL;
+}
+
+static enum act answer_ok(struct fake *f, const struct op_request *request,
+                          struct op_reply *reply);
+
+/* Node number `node`, that follows nobody yet and answers everything with success. */
+static struct fake *fake_start(uint64_t node)
+{
+    struct fake *f = calloc(1, sizeof *f);
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof address;
+
+    assert_non_null(f);
+    pthread_mutex_init(&f->lock, NULL);
+    f->node = node;
+    f->term = 1;
+    f->on_request = answer_ok;
+    for (int i = 0; i < FAKE_CONNS; i++) {
+        f->conns[i].fd = -1;
+    }
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    f->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(f->listen_fd >= 0);
+    assert_int_equal(bind(f->listen_fd, (struct sockaddr *)&address, sizeof address),
+                     0);
+    assert_int_equal(listen(f->listen_fd, 64), 0);
+    assert_int_equal(getsockname(f->listen_fd, (struct sockaddr *)&address, &len), 0);
+    snprintf(f->address, sizeof f->address, "127.0.0.1:%u", ntohs(address.sin_port));
+    assert_int_equal(pipe(f->wake), 0);
+    assert_int_equal(pthread_create(&f->thread, NULL, fake_run, f), 0);
+    return f;
+}
+
+static void fake_wake(struct fake *f)
+{
+    assert_int_equal(write(f->wake[1], "x", 1), 1);
+}
+
+/* End the thread and the sockets: like kill -9. What it saw can still be read. */
+static void fake_kill(struct fake *f)
+{
+    if (f->listen_fd < 0) {
+        return;
+    }
+    pthread_mutex_lock(&f->lock);
+    f->stop = true;
+    pthread_mutex_unlock(&f->lock);
+    fake_wake(f);
+    pthread_join(f->thread, NULL);
+    close(f->listen_fd);
+    f->listen_fd = -1;
+}
+
+static void fake_free(struct fake *f)
+{
+    fake_kill(f);
+    close(f->wake[0]);
+    close(f->wake[1]);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+static void fake_freeze(struct fake *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->frozen = true;
+    pthread_mutex_unlock(&f->lock);
+    fake_wake(f);
+}
+
+/* From any thread; `of` may lead itself. */
+static void set_leader(struct fake *f, const struct fake *of, uint64_t term)
+{
+    f->leader_id = of->node;
+    snprintf(f->leader, sizeof f->leader, "%s", of->address);
+    f->term = term;
+}
+
+static void fake_lead(struct fake *f, const struct fake *of, uint64_t term)
+{
+    pthread_mutex_lock(&f->lock);
+    set_leader(f, of, term);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void fake_script(struct fake *f, fake_fn fn)
+{
+    pthread_mutex_lock(&f->lock);
+    f->on_request = fn;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static unsigned fake_seen(struct fake *f)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&f->lock);
+    n = f->seen_count;
+    pthread_mutex_unlock(&f->lock);
+    return n;
+}
+
+/* ---- scripts ---- */
+
+static struct op_send_result many[LIMIT_BATCH];
+static struct op_settle_result settled[LIMIT_BATCH];
+
+static enum act answer_ok(struct fake *f, const struct op_request *request,
+                          struct op_reply *reply)
+{
+    (void)f;
+    switch (request->op) {
+    case OP_SESSION_OPEN:
+        reply->session_open.epoch = 7;
+        reply->session_open.next_sequence = 1;
+        break;
+    case OP_SEND:
+        for (uint32_t i = 0; i < request->send.count; i++) {
+            many[i] = (struct op_send_result){.id = {1, request->send.sequence},
+                                              .state = MESSAGE_READY};
+        }
+        reply->send.results = many;
+        reply->send.count = request->send.count;
+        break;
+    case OP_SETTLE:
+        reply->settle.results = settled;
+        reply->settle.count = request->settle.count;
+        break;
+    case OP_KICK:
+        reply->count.count = 3;
+        break;
+    default:
+        break;
+    }
+    return ACT_REPLY;
+}
+
+static enum act answer_not_leader(struct fake *f, const struct op_request *request,
+                                  struct op_reply *reply)
+{
+    (void)request;
+    reply->error.status = HF_E_NOT_LEADER;
+    reply->error.leader = slice_text(f->leader);
+    reply->error.leader_id = f->leader_id;
+    return ACT_REPLY;
+}
+
+static enum act answer_nothing(struct fake *f, const struct op_request *request,
+                               struct op_reply *reply)
+{
+    (void)f;
+    (void)request;
+    (void)reply;
+    return ACT_SILENT;
+}
+
+/* Takes one send, makes the next node leader, and dies without an answer. */
+static enum act take_and_close(struct fake *f, const struct op_request *request,
+                               struct op_reply *reply)
+{
+    if (request->op != OP_SEND && request->op != OP_KICK && request->op != OP_RECEIVE) {
+        return answer_ok(f, request, reply);
+    }
+    if (f->next != NULL) {
+        fake_lead(f->next, f->next, f->term + 1);
+        set_leader(f, f->next, f->term + 1);
+    }
+    f->on_request = answer_not_leader;
+    return ACT_CLOSE;
+}
+
+static enum act answer_duplicate(struct fake *f, const struct op_request *request,
+                                 struct op_reply *reply)
+{
+    enum act act = answer_ok(f, request, reply);
+
+    many[0].duplicate = request->op == OP_SEND;
+    return act;
+}
+
+/* ---- two or three nodes and a client ---- */
+
+struct bed {
+    struct fake *a, *b;
+    struct hf_client *client;
+    struct hf_error error;
+};
+
+static void open_client(struct bed *bed, const char *cluster, int64_t timeout_ms)
+{
+    struct hf_options options;
+
+    hf_options_init(&options);
+    options.timeout_ms = timeout_ms;
+    options.name = "tester";
+    assert_int_equal(hf_client_open(cluster, &options, &bed->client, &bed->error),
+                     HF_OK);
+}
+
+/* a leads in term 1, b follows it; the client knows both. */
+static void bed_open(struct bed *bed, int64_t timeout_ms)
+{
+    char cluster[80];
+
+    memset(bed, 0, sizeof *bed);
+    bed->a = fake_start(1);
+    bed->b = fake_start(2);
+    fake_lead(bed->a, bed->a, 1);
+    fake_lead(bed->b, bed->a, 1);
+    fake_script(bed->b, answer_ok);
+    bed->a->next = bed->b;
+    snprintf(cluster, sizeof cluster, "%s,%s", bed->a->address, bed->b->address);
+    open_client(bed, cluster, timeout_ms);
+}
+
+static void bed_close(struct bed *bed)
+{
+    hf_client_close(bed->client);
+    fake_free(bed->a);
+    fake_free(bed->b);
+}
+
+static int send_one(struct bed *bed, struct hf_send_result *result)
+{
+    return hf_send(bed->client, "q", "body", 4, result, &bed->error);
+}
+
+/* ---- finding the leader ---- */
+
+/* The address list may name a follower only. */
+static void leader_is_found_through_a_follower(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    hf_client_close(bed.client);
+    open_client(&bed, bed.b->address, 5000);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_int_equal(result.id.low, 1);
+    assert_int_equal(fake_seen(bed.b), 0);
+    assert_int_equal(fake_seen(bed.a), 2); /* the session and the send */
+    bed_close(&bed);
+}
+
+/* A refusal that names the leader is followed at once, without backing off. */
+static void not_leader_is_followed_at_once(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+    int64_t began;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    fake_lead(bed.b, bed.b, 2);
+    fake_lead(bed.a, bed.b, 2);
+    fake_script(bed.a, answer_not_leader);
+    began = now_ms();
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_true(now_ms() - began < 300);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+}
+
+/* A node that was named may be lost for ever: the members of the cluster were learned
+ * meanwhile. */
+static void members_are_learned(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    hf_client_close(bed.client);
+    bed.a->members[0] =
+        (struct op_member){.node = 1, .client_address = slice_text(bed.a->address)};
+    bed.a->members[1] =
+        (struct op_member){.node = 2, .client_address = slice_text(bed.b->address)};
+    bed.a->member_count = 2;
+    open_client(&bed, bed.a->address, 5000);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_int_equal(hf_ping(bed.client, &bed.error), HF_OK);
+    fake_kill(bed.a);
+    fake_lead(bed.b, bed.b, 2);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+}
+
+/* A cut-off node that still thinks it leads is not believed after a higher term was
+ * heard of. */
+static void lower_term_is_no_leader(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+    unsigned refused;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_lead(bed.b, bed.b, 9);
+    fake_script(bed.a, answer_not_leader);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    refused = fake_seen(bed.a);
+    assert_true(refused < 10); /* asked at a steady pace, not in a circle */
+    pthread_mutex_lock(&bed.b->lock);
+    bed.b->on_request = answer_not_leader; /* for a moment nobody leads */
+    snprintf(bed.b->leader, sizeof bed.b->leader, "%s", bed.a->address);
+    bed.b->leader_id = 1;
+    pthread_mutex_unlock(&bed.b->lock);
+    hf_client_set_timeout(bed.client, 400);
+    assert_int_not_equal(send_one(&bed, &result), HF_OK);
+    assert_int_equal(fake_seen(bed.a), refused);
+    bed_close(&bed);
+}
+
+/* Nobody there: the call ends at its limit and says that no leader could be reached. */
+static void no_leader_ends_at_the_limit(void **state)
+{
+    struct bed bed;
+    int64_t began;
+
+    (void)state;
+    bed_open(&bed, 400);
+    fake_kill(bed.a);
+    fake_kill(bed.b);
+    began = now_ms();
+    assert_int_equal(send_one(&bed, NULL), HF_E_NO_LEADER);
+    assert_true(now_ms() - began >= 400);
+    assert_true(now_ms() - began < 2000);
+    assert_true(bed.error.unreachable);
+    assert_non_null(strstr(bed.error.sentence, bed.a->address));
+    bed_close(&bed);
+}
+
+/* ---- lost answers ---- */
+
+/* The connection dies after the request was written: the same number goes to the new
+ * leader. */
+static void lost_answer_is_asked_again_with_the_same_number(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+    const struct seen *first;
+    const struct seen *second;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_duplicate);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_true(result.duplicate);
+    assert_int_equal(fake_seen(bed.a), 2);
+    assert_int_equal(fake_seen(bed.b), 1);
+    first = &bed.a->seen[1];
+    second = &bed.b->seen[0];
+    assert_int_equal(first->sequence, 1);
+    assert_int_equal(second->sequence, 1);
+    assert_int_equal(second->epoch, 7);
+    assert_memory_equal(first->session, second->session, 16);
+    bed_close(&bed);
+}
+
+/* What is not safe to repeat is not repeated. */
+static void unsafe_call_ends_as_unknown(void **state)
+{
+    struct bed bed;
+    uint64_t count = 99;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    assert_int_equal(hf_kick(bed.client, "q", NULL, 10, &count, &bed.error),
+                     HF_E_UNKNOWN_OUTCOME);
+    assert_int_equal(count, 99);
+    assert_int_equal(fake_seen(bed.b), 0);
+    bed_close(&bed);
+}
+
+/* An unnumbered send is not safe either. */
+static void unnumbered_send_ends_as_unknown(void **state)
+{
+    struct bed bed;
+    struct hf_options options;
+    char cluster[80];
+
+    (void)state;
+    bed_open(&bed, 5000);
+    hf_client_close(bed.client);
+    hf_options_init(&options);
+    options.unnumbered = 1;
+    snprintf(cluster, sizeof cluster, "%s,%s", bed.a->address, bed.b->address);
+    assert_int_equal(hf_client_open(cluster, &options, &bed.client, &bed.error), HF_OK);
+    fake_script(bed.a, take_and_close);
+    assert_int_equal(send_one(&bed, NULL), HF_E_UNKNOWN_OUTCOME);
+    assert_int_equal(fake_seen(bed.a), 1);
+    assert_int_equal(fake_seen(bed.b), 0);
+    bed_close(&bed);
+}
+
+/* Written and never answered: the outcome is not known, and is not reported as "no
+ * leader". */
+static void silence_after_writing_is_unknown(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    fake_script(bed.a, answer_nothing);
+    hf_client_set_timeout(bed.client, 300);
+    assert_int_equal(send_one(&bed, NULL), HF_E_UNKNOWN_OUTCOME);
+    bed_close(&bed);
+}
+
+/* A stopped leader costs no longer than a dead one: another that leads in a higher term
+ * takes over. */
+static void silent_leader_is_left(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+    int64_t began;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    fake_freeze(bed.a);
+    fake_lead(bed.b, bed.b, 2);
+    began = now_ms();
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_true(now_ms() - began < 1000);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+}
+
+/* A leader that is slow but answers PING is not left. */
+static enum act answer_late(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    if (request->op == OP_SEND && f->step++ == 0) {
+        return ACT_SILENT;
+    }
+    return answer_ok(f, request, reply);
+}
+
+static void slow_leader_is_kept(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, answer_late);
+    hf_client_set_timeout(bed.client, 800);
+    assert_int_equal(send_one(&bed, NULL), HF_E_UNKNOWN_OUTCOME);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    assert_int_equal(fake_seen(bed.b), 0);
+    assert_int_equal(bed.a->accepted, 1);
+    bed_close(&bed);
+}
+
+/* Bytes that are no answer cost the connection, not the call. */
+static enum act garbage_once(struct fake *f, const struct op_request *request,
+                             struct op_reply *reply)
+{
+    if (request->op == OP_SEND && f->step++ == 0) {
+        return ACT_GARBAGE;
+    }
+    return answer_ok(f, request, reply);
+}
+
+static void malformed_answer_costs_the_connection_only(void **state)
+{
+    struct bed bed;
+    struct hf_send_result result;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, garbage_once);
+    assert_int_equal(send_one(&bed, &result), HF_OK);
+    assert_int_equal(bed.a->seen[1].sequence, 1);
+    assert_int_equal(bed.a->seen[2].sequence, 1);
+    bed_close(&bed);
+}
+
+/* ---- refusals ---- */
+
+static enum act refuse_once(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    if (request->op == OP_SEND && f->step++ == 0) {
+        reply->error.status = HF_E_QUEUE_FULL;
+        return ACT_REPLY;
+    }
+    return answer_ok(f, request, reply);
+}
+
+/* A refusal that may pass is tried again, under the same number. */
+static void passing_refusal_is_tried_again(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, refuse_once);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    assert_int_equal(fake_seen(bed.a), 3);
+    assert_int_equal(bed.a->seen[1].sequence, bed.a->seen[2].sequence);
+    bed_close(&bed);
+}
+
+static enum act refuse_full(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    if (request->op == OP_SEND) {
+        reply->error.status = HF_E_QUEUE_FULL;
+        reply->error.message =
+            slice_text("queue q holds 10 messages, its max_messages");
+        reply->error.retry_after_ms = 2000;
+        return ACT_REPLY;
+    }
+    return answer_ok(f, request, reply);
+}
+
+/* When the advised pause is longer than the call may last, the refusal comes at once
+ * and as it was. */
+static void refusal_beyond_the_limit_ends_the_call(void **state)
+{
+    struct bed bed;
+    int64_t began = now_ms();
+
+    (void)state;
+    bed_open(&bed, 1000);
+    fake_script(bed.a, refuse_full);
+    assert_int_equal(send_one(&bed, NULL), HF_E_QUEUE_FULL);
+    assert_true(now_ms() - began < 900);
+    assert_string_equal(bed.error.sentence,
+                        "queue q holds 10 messages, its max_messages");
+    assert_int_equal(bed.error.retry_after_ms, 2000);
+    assert_false(bed.error.unreachable);
+    bed_close(&bed);
+}
+
+static enum act refuse_bounds(struct fake *f, const struct op_request *request,
+                              struct op_reply *reply)
+{
+    (void)f;
+    (void)request;
+    reply->error.status = HF_E_INVALID_ARGUMENT;
+    reply->error.element = slice_text("lease");
+    reply->error.has_bounds = true;
+    reply->error.low = 1000;
+    reply->error.high = 43200000;
+    return ACT_REPLY;
+}
+
+/* Any other refusal ends the call, with the element and its bounds. */
+static void refusal_of_the_argument_ends_the_call(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, refuse_bounds);
+    assert_int_equal(hf_queue_create(bed.client, "q", NULL, 0, NULL, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_string_equal(bed.error.element, "lease");
+    assert_true(bed.error.has_bounds);
+    assert_int_equal(bed.error.low, 1000);
+    assert_int_equal(bed.error.high, 43200000);
+    assert_true(bed.error.sentence[0] != '\0');
+    assert_int_equal(fake_seen(bed.a), 1);
+    bed_close(&bed);
+}
+
+/* The second answer to a deletion whose first answer was lost is success. */
+static enum act delete_lost(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    (void)request;
+    if (f->step++ == 0) {
+        return ACT_CLOSE;
+    }
+    reply->error.status = HF_E_QUEUE_NOT_FOUND;
+    return ACT_REPLY;
+}
+
+static void repeated_delete_that_finds_nothing_is_done(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, delete_lost);
+    assert_int_equal(hf_queue_delete(bed.client, "q", 1, NULL, &bed.error), HF_OK);
+    assert_int_equal(hf_queue_delete(bed.client, "q", 1, NULL, &bed.error),
+                     HF_E_QUEUE_NOT_FOUND);
+    bed_close(&bed);
+}
+
+/* ---- sessions ---- */
+
+static enum act forget_once(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    if (request->op == OP_SEND && f->step++ == 0) {
+        reply->error.status = HF_E_SEQUENCE_TOO_OLD;
+        return ACT_REPLY;
+    }
+    return answer_ok(f, request, reply);
+}
+
+/* A forgotten session: a send that certainly was not stored takes a number of a new
+ * one. */
+static void fresh_send_survives_a_forgotten_session(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, forget_once);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    assert_int_equal(fake_seen(bed.a), 4); /* open, refused, open, stored */
+    assert_int_equal(bed.a->seen[2].op, OP_SESSION_OPEN);
+    assert_int_equal(bed.a->seen[3].sequence, 1);
+    assert_memory_not_equal(bed.a->seen[1].session, bed.a->seen[3].session, 16);
+    bed_close(&bed);
+}
+
+static enum act lose_then_forget(struct fake *f, const struct op_request *request,
+                                 struct op_reply *reply)
+{
+    if (request->op != OP_SEND) {
+        return answer_ok(f, request, reply);
+    }
+    if (f->step++ == 0) {
+        return ACT_CLOSE;
+    }
+    reply->error.status = HF_E_SEQUENCE_TOO_OLD;
+    return ACT_REPLY;
+}
+
+/* But one that may have been stored under the forgotten session must not be stored a
+ * second time. */
+static void resend_meeting_a_forgotten_session_is_unknown(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, lose_then_forget);
+    assert_int_equal(send_one(&bed, NULL), HF_E_UNKNOWN_OUTCOME);
+    bed_close(&bed);
+}
+
+/* ---- many at once ---- */
+
+struct tally {
+    unsigned ok;
+    unsigned failed;
+    int last_status;
+    uint64_t order[2048];
+    unsigned count;
+    struct hf_client *client;
+    int nested_status;
+};
+
+static void on_sent(void *ctx, const struct hf_error *error,
+                    const struct hf_send_result *results, size_t count)
+{
+    struct tally *t = ctx;
+
+    if (error->status == HF_OK) {
+        assert_int_equal(count, 1);
+        t->order[t->count++ % 2048] = results[0].id.low;
+        t->ok++;
+    } else {
+        assert_null(results);
+        t->failed++;
+    }
+    t->last_status = error->status;
+}
+
+static void begin_send(struct bed *bed, struct tally *t)
+{
+    struct hf_send_entry entry = {.body = hf_text("x")};
+
+    assert_int_equal(
+        hf_send_begin(bed->client, "q", &entry, 1, on_sent, t, &bed->error), HF_OK);
+}
+
+static void wait_all(struct bed *bed)
+{
+    while (hf_pending(bed->client) > 0) {
+        assert_int_equal(hf_poll(bed->client, NULL, 0, -1), HF_OK);
+    }
+}
+
+static enum act hold_three(struct fake *f, const struct op_request *request,
+                           struct op_reply *reply)
+{
+    return request->op == OP_SEND ? ACT_HOLD : answer_ok(f, request, reply);
+}
+
+/* Answers may come in any order; each goes to its own call. */
+static void answers_in_any_order_find_their_calls(void **state)
+{
+    struct bed bed;
+    struct tally t = {0};
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, hold_three);
+    for (int i = 0; i < 3; i++) {
+        begin_send(&bed, &t);
+    }
+    wait_all(&bed);
+    assert_int_equal(t.ok, 3);
+    assert_int_equal(t.order[0], 3);
+    assert_int_equal(t.order[1], 2);
+    assert_int_equal(t.order[2], 1);
+    bed_close(&bed);
+}
+
+static enum act close_after_fifty(struct fake *f, const struct op_request *request,
+                                  struct op_reply *reply)
+{
+    if (request->op == OP_SEND && ++f->step == 50) {
+        fake_lead(f->next, f->next, f->term + 1);
+        set_leader(f, f->next, f->term + 1);
+        return ACT_CLOSE;
+    }
+    return request->op == OP_SEND ? ACT_SILENT : answer_ok(f, request, reply);
+}
+
+/* After a failover everything unanswered goes out again in the order it was begun, none
+ * left out. */
+static void numbered_sends_keep_their_order(void **state)
+{
+    struct bed bed;
+    struct tally t = {0};
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, close_after_fifty);
+    for (int i = 0; i < 700; i++) {
+        begin_send(&bed, &t);
+    }
+    wait_all(&bed);
+    assert_int_equal(t.ok, 700);
+    assert_int_equal(fake_seen(bed.b), 700);
+    for (unsigned i = 0; i < 700; i++) {
+        assert_int_equal(bed.b->seen[i].sequence, i + 1);
+    }
+    bed_close(&bed);
+}
+
+static enum act answer_all_but_first(struct fake *f, const struct op_request *request,
+                                     struct op_reply *reply)
+{
+    return request->op == OP_SEND && request->send.sequence == 1
+               ? ACT_SILENT
+               : answer_ok(f, request, reply);
+}
+
+/* The cluster remembers a bounded window of numbers: sends do not run ahead of an
+ * unanswered one beyond it. */
+static void sends_do_not_outrun_the_window(void **state)
+{
+    struct bed bed;
+    struct tally t = {0};
+    uint64_t highest = 0;
+
+    (void)state;
+    bed_open(&bed, 1500);
+    fake_script(bed.a, answer_all_but_first);
+    for (int i = 0; i < 1500; i++) {
+        begin_send(&bed, &t);
+    }
+    while (t.ok < CLIENT_SEQUENCE_LAG - 1) {
+        assert_int_equal(hf_poll(bed.client, NULL, 0, -1), HF_OK);
+    }
+    pthread_mutex_lock(&bed.a->lock);
+    for (unsigned i = 0; i < bed.a->seen_count; i++) {
+        highest = bed.a->seen[i].sequence > highest ? bed.a->seen[i].sequence : highest;
+    }
+    pthread_mutex_unlock(&bed.a->lock);
+    assert_int_equal(highest, CLIENT_SEQUENCE_LAG);
+    wait_all(&bed);
+    bed_close(&bed);
+}
+
+static void on_sent_blocking(void *ctx, const struct hf_error *error,
+                             const struct hf_send_result *results, size_t count)
+{
+    struct tally *t = ctx;
+
+    (void)error;
+    (void)results;
+    (void)count;
+    t->nested_status = hf_ping(t->client, NULL);
+    t->ok++;
+}
+
+/* A callback that blocks would never end: it is refused. */
+static void callback_must_not_block(void **state)
+{
+    struct bed bed;
+    struct tally t = {0};
+    struct hf_send_entry entry = {.body = hf_text("x")};
+
+    (void)state;
+    bed_open(&bed, 5000);
+    t.client = bed.client;
+    assert_int_equal(
+        hf_send_begin(bed.client, "q", &entry, 1, on_sent_blocking, &t, NULL), HF_OK);
+    wait_all(&bed);
+    assert_int_equal(t.ok, 1);
+    assert_int_equal(t.nested_status, HF_E_INVALID_ARGUMENT);
+    bed_close(&bed);
+}
+
+/* Closing ends every call exactly once, and says of each whether it may have
+ * happened. */
+static void close_ends_every_call(void **state)
+{
+    struct bed bed;
+    struct tally t = {0};
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    begin_send(&bed, &t);
+    hf_client_close(bed.client);
+    bed.client = NULL;
+    assert_int_equal(t.failed, 1);
+    assert_int_equal(t.last_status, HF_E_CLOSED); /* it was never written */
+
+    open_client(&bed, bed.a->address, 5000);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    fake_script(bed.a, answer_nothing);
+    begin_send(&bed, &t);
+    assert_int_equal(hf_poll(bed.client, NULL, 0, 10), HF_OK);
+    hf_client_close(bed.client);
+    bed.client = NULL;
+    assert_int_equal(t.failed, 2);
+    assert_int_equal(t.last_status, HF_E_UNKNOWN_OUTCOME);
+    bed_close(&bed);
+}
+
+/* ---- receive ---- */
+
+static enum act take_receive(struct fake *f, const struct op_request *request,
+                             struct op_reply *reply)
+{
+    static struct op_message message;
+    static const uint8_t receipt[RECEIPT_BYTES] = {1};
+
+    if (request->op != OP_RECEIVE) {
+        return answer_ok(f, request, reply);
+    }
+    memset(&message, 0, sizeof message);
+    message.id = (struct message_id){5, 6};
+    message.queue = slice_text("q");
+    message.receipt = slice_of(receipt, sizeof receipt);
+    message.body = slice_text("hello");
+    message.attributes = slice_text("\x82\xa1"
+                                    "a\x07\xa1"
+                                    "b\xa1"
+                                    "c");
+    message.keys = slice_text("\x91\xa2k1");
+    message.deliveries = 2;
+    message.priority = 8;
+    message.state = MESSAGE_LEASED;
+    reply->receive.messages = &message;
+    reply->receive.count = 1;
+    return ACT_REPLY;
+}
+
+static struct hf_receive receive_from(const char *const *queue, int64_t wait_ms)
+{
+    struct hf_receive receive = {
+        .queues = queue, .queue_count = 1, .max = 10, .wait_ms = wait_ms};
+
+    return receive;
+}
+
+/* A long poll goes on at the next leader with what is left of its wait, as the same
+ * attempt: whatever the first leader leased for it is what the second one gives. */
+static void long_poll_survives_the_leader(void **state)
+{
+    static const char *const queue[] = {"q"};
+    struct hf_receive receive = receive_from(queue, 20000);
+    struct hf_messages *messages = NULL;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(hf_ping(bed.client, &bed.error), HF_OK);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, take_receive);
+    assert_int_equal(hf_receive(bed.client, &receive, &messages, &bed.error), HF_OK);
+    assert_int_equal(messages->count, 1);
+    assert_int_equal(messages->items[0].id.low, 6);
+    assert_int_equal(messages->items[0].deliveries, 2);
+    assert_int_equal(messages->items[0].key_count, 1);
+    assert_memory_equal(messages->items[0].keys[0].data, "k1", 2);
+    assert_int_equal(messages->items[0].attribute_count, 2);
+    assert_int_equal(messages->items[0].attributes[0].integer, 7);
+    assert_int_equal(messages->items[0].attributes[1].type, HF_TEXT);
+    hf_messages_free(messages);
+    assert_memory_equal(bed.a->seen[0].attempt, bed.b->seen[0].attempt, 16);
+    assert_int_equal(bed.a->seen[0].wait_ms <= 20000, 1);
+    assert_true(bed.b->seen[0].wait_ms <= bed.a->seen[0].wait_ms);
+    assert_true(bed.b->seen[0].wait_ms > 15000);
+    bed_close(&bed);
+}
+
+static enum act empty_then_message(struct fake *f, const struct op_request *request,
+                                   struct op_reply *reply)
+{
+    if (request->op == OP_RECEIVE && f->step++ == 0) {
+        return ACT_REPLY; /* nothing */
+    }
+    return take_receive(f, request, reply);
+}
+
+/* A wait longer than one request may wait goes on in the next, which is a new
+ * attempt. */
+static void long_wait_is_several_requests(void **state)
+{
+    static const char *const queue[] = {"q"};
+    struct hf_receive receive = receive_from(queue, 600000);
+    struct hf_messages *messages = NULL;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, empty_then_message);
+    assert_int_equal(hf_receive(bed.client, &receive, &messages, &bed.error), HF_OK);
+    assert_int_equal(messages->count, 1);
+    hf_messages_free(messages);
+    assert_int_equal(fake_seen(bed.a), 2);
+    assert_int_equal(bed.a->seen[0].wait_ms, LIMIT_WAIT_MS);
+    assert_memory_not_equal(bed.a->seen[0].attempt, bed.a->seen[1].attempt, 16);
+    bed_close(&bed);
+}
+
+/* ---- cluster status ---- */
+
+/* Every node is asked itself; one that is dead has its reason and does not hold up the
+ * rest. */
+static void status_names_the_dead(void **state)
+{
+    struct hf_node *nodes = calloc(8, sizeof *nodes);
+    struct bed bed;
+    size_t count = 0;
+    int64_t began;
+
+    (void)state;
+    assert_non_null(nodes);
+    bed_open(&bed, 5000);
+    fake_kill(bed.b);
+    began = now_ms();
+    assert_int_equal(hf_cluster_status(bed.client, 0, nodes, 8, &count, &bed.error),
+                     HF_OK);
+    assert_true(now_ms() - began < 1000);
+    assert_int_equal(count, 2);
+    assert_int_equal(nodes[0].error.status, HF_OK);
+    assert_int_equal(nodes[0].node, 1);
+    assert_string_equal(nodes[0].state, "leader");
+    assert_int_equal(nodes[1].error.status, HF_E_UNAVAILABLE);
+    assert_string_equal(nodes[1].address, bed.b->address);
+    fake_kill(bed.a);
+    assert_int_equal(hf_cluster_status(bed.client, 0, nodes, 8, &count, &bed.error),
+                     HF_E_NO_LEADER);
+    free(nodes);
+    bed_close(&bed);
+}
+
+/* ---- arguments ---- */
+
+static void addresses_are_checked(void **state)
+{
+    struct hf_client *client = NULL;
+    struct hf_error error;
+
+    (void)state;
+    assert_int_equal(hf_client_open("", NULL, &client, &error), HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open(" , ", NULL, &client, &error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("host:port", NULL, &client, &error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open(":7400", NULL, &client, &error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("[::1:7400", NULL, &client, &error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("a:1x", NULL, &client, NULL),
+                     HF_E_INVALID_ARGUMENT);
+    assert_null(client);
+    assert_int_equal(hf_client_open("[::1]:7400, b, c:1", NULL, &client, &error),
+                     HF_OK);
+    hf_client_close(client);
+    hf_client_close(NULL);
+}
+
+static void arguments_are_checked_before_anything_is_sent(void **state)
+{
+    struct hf_send_entry entry = {.body = {"x", 1}};
+    struct hf_settle_entry short_receipt = {.receipt = {"x", 97}};
+    struct hf_settle_result result;
+    struct hf_send_result sent;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 1000);
+    assert_int_equal(hf_send_batch(bed.client, "", &entry, 1, &sent, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_send_batch(bed.client, "q", &entry, 0, &sent, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_send_batch(bed.client, "q", &entry, 257, &sent, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    entry.key_count = 9;
+    assert_int_equal(hf_send_batch(bed.client, "q", &entry, 1, &sent, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    entry = (struct hf_send_entry){.body = {"x", 100u << 20}};
+    assert_int_equal(hf_send_batch(bed.client, "q", &entry, 1, &sent, &bed.error),
+                     HF_E_TOO_LARGE);
+    assert_int_equal(
+        hf_settle(bed.client, "q", HF_ACK, &short_receipt, 1, &result, &bed.error),
+        HF_E_RECEIPT_MALFORMED);
+    assert_int_equal(fake_seen(bed.a), 0);
+    bed_close(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leader_is_found_through_a_follower),
+        cmocka_unit_test(not_leader_is_followed_at_once),
+        cmocka_unit_test(members_are_learned),
+        cmocka_unit_test(lower_term_is_no_leader),
+        cmocka_unit_test(no_leader_ends_at_the_limit),
+        cmocka_unit_test(lost_answer_is_asked_again_with_the_same_number),
+        cmocka_unit_test(unsafe_call_ends_as_unknown),
+        cmocka_unit_test(unnumbered_send_ends_as_unknown),
+        cmocka_unit_test(silence_after_writing_is_unknown),
+        cmocka_unit_test(silent_leader_is_left),
+        cmocka_unit_test(slow_leader_is_kept),
+        cmocka_unit_test(malformed_answer_costs_the_connection_only),
+        cmocka_unit_test(passing_refusal_is_tried_again),
+        cmocka_unit_test(refusal_beyond_the_limit_ends_the_call),
+        cmocka_unit_test(refusal_of_the_argument_ends_the_call),
+        cmocka_unit_test(repeated_delete_that_finds_nothing_is_done),
+        cmocka_unit_test(fresh_send_survives_a_forgotten_session),
+        cmocka_unit_test(resend_meeting_a_forgotten_session_is_unknown),
+        cmocka_unit_test(answers_in_any_order_find_their_calls),
+        cmocka_unit_test(numbered_sends_keep_their_order),
+        cmocka_unit_test(sends_do_not_outrun_the_window),
+        cmocka_unit_test(callback_must_not_block),
+        cmocka_unit_test(close_ends_every_call),
+        cmocka_unit_test(long_poll_survives_the_leader),
+        cmocka_unit_test(long_wait_is_several_requests),
+        cmocka_unit_test(status_names_the_dead),
+        cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(arguments_are_checked_before_anything_is_sent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
