@@ -68,6 +68,16 @@ static bool still_held(struct machine *m, const uint8_t *at, struct claim *claim
     return true;
 }
 
+bool attempt_known(struct machine *m, uint32_t queue, struct slice attempt)
+{
+    uint32_t bucket = bucket_of(m->now_ms);
+    struct slice value;
+
+    return attempt.len == ATTEMPT_ID_BYTES &&
+           (find_in_bucket(m, bucket, queue, attempt, &value) ||
+            (bucket > 0 && find_in_bucket(m, bucket - 1, queue, attempt, &value)));
+}
+
 uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
                       struct claim *claims, uint32_t capacity)
 {

@@ -92,6 +92,9 @@ void machine_each_queue(struct machine *m,
 
 /* HF_E_QUEUE_NOT_FOUND. */
 int machine_find_queue(struct machine *m, struct slice name, struct machine_queue *out);
+/* Was a receive with this attempt id applied lately? Then a repeat has to go through the
+ * log even when nothing is ready: it is given the same messages again. */
+bool machine_knows_attempt(struct machine *m, const struct op_receive *op);
 /* The queue's default lease, for a receive that gives none. */
 int64_t machine_queue_lease(struct machine *m, uint32_t queue);
 

@@ -1,5 +1,6 @@
 /* read.c: what the leader answers from the applied state: show, list, stats, peek.
  * Nothing here changes a record. */
+#include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
@@ -324,4 +325,12 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
         return;
     }
     peek_range(m, q, op, &r, arena, reply);
+}
+
+bool machine_knows_attempt(struct machine *m, const struct op_receive *op)
+{
+    const struct queue *q = queue_find(&m->queues, op->queues[0]);
+
+    return q != NULL && op->attempt.data != NULL &&
+           attempt_known(m, q->number, op->attempt);
 }

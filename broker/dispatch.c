@@ -1,0 +1,968 @@
+/* dispatch.c: see dispatch.h.
+ *
+ *     a logged request   check -> raftlog_propose -> request_on_done -> answer
+ *     a receive          leader_wait -> offer -> raftlog_propose -> receive_on_claimed
+ *                                             -> answer, or back in line
+ *                                    -> timeout, gone, or its session is closed
+ *
+ * The raw field map of a request is what its command carries. Only a receive that is
+ * offered less than it asked for is encoded anew, with the smaller max. */
+#include "broker/dispatch.h"
+#include "proto/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What one request may decode to: LIMIT_BATCH entries of a send are the largest. */
+#define DISPATCH_ARENA_BYTES (8u << 20)
+
+/* Advice with a retriable refusal. */
+#define RETRY_BUSY_MS 100
+#define RETRY_FULL_MS 1000
+
+struct request {
+    struct dispatch *dispatch;
+    struct dispatch_session *session; /* NULL once it is closed */
+    struct request *prev;
+    struct request *next;
+    uint64_t id;
+    uint64_t start_ns;
+    uint64_t proposed_ns;
+    enum op_code op;
+};
+
+/* A receive keeps its field map for later claims. */
+struct receive {
+    struct request request;
+    struct waiter waiter;
+    uint64_t parked_ns; /* 0 = it never had to wait */
+    bool claiming;      /* its command is on its way */
+    uint32_t fields_len;
+    uint8_t fields[];
+};
+
+struct dispatch {
+    struct dispatch_config config;
+    struct metrics *metrics;
+    struct raftlog *log;
+    struct leader *leader;
+    struct random random;
+    struct arena arena;       /* of the request at hand */
+    struct op_buffer scratch; /* fields encoded anew */
+    bool stopping;
+    uint64_t in_flight;
+};
+
+#define RECEIVE_OF(w)                                                                  \
+    ((struct receive *)(void *)((char *)(w)-offsetof(struct receive, waiter)))
+
+static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max);
+static void receive_on_timeout(void *ctx, struct waiter *w);
+static void receive_on_gone(void *ctx, struct waiter *w, int status);
+
+const struct leader_callbacks dispatch_leader_callbacks = {
+    .offer = receive_on_offer,
+    .timeout = receive_on_timeout,
+    .gone = receive_on_gone,
+};
+
+int dispatch_open(const struct dispatch_config *config, struct metrics *metrics,
+                  struct dispatch **out)
+{
+    struct dispatch *d = calloc(1, sizeof *d);
+
+    if (d == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    if (random_init(&d->random) != HF_OK) {
+        free(d);
+        return HF_E_IO;
+    }
+    d->config = *config;
+    d->metrics = metrics;
+    arena_init(&d->arena, DISPATCH_ARENA_BYTES);
+    *out = d;
+    return HF_OK;
+}
+
+void dispatch_close(struct dispatch *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    arena_done(&d->arena);
+    op_buffer_done(&d->scratch);
+    free(d);
+}
+
+void dispatch_attach(struct dispatch *d, struct raftlog *log, struct leader *leader)
+{
+    d->log = log;
+    d->leader = leader;
+}
+
+void dispatch_stop(struct dispatch *d)
+{
+    d->stopping = true;
+}
+
+uint64_t dispatch_in_flight(const struct dispatch *d)
+{
+    return d->in_flight;
+}
+
+/* ---- answers ---- */
+
+/* What an answer reflects that did not go through the log: the state applied here. */
+static struct op_stamp dispatch_stamp(struct dispatch *d)
+{
+    struct machine *m = raftlog_machine(d->log);
+    struct op_stamp stamp = {.cluster_ms = raftlog_now_ms(d->log)};
+
+    if (m != NULL) {
+        stamp.term = machine_applied_term(m);
+        stamp.index = machine_applied(m);
+    }
+    return stamp;
+}
+
+/* An answer under construction: everything but its content. */
+static struct op_reply reply_begin(struct dispatch *d, uint64_t id, enum op_code op)
+{
+    struct op_reply reply;
+
+    memset(&reply, 0, sizeof reply);
+    reply.id = id;
+    reply.op = op;
+    reply.stamp = dispatch_stamp(d);
+    return reply;
+}
+
+static int64_t retry_advice(const struct dispatch *d, int status)
+{
+    switch (status) {
+    case HF_E_NO_LEADER:
+        return d->config.retry_ms;
+    case HF_E_RATE_LIMITED:
+    case HF_E_UNAVAILABLE:
+    case HF_E_MEMORY_LOW:
+    case HF_E_CONFLICT:
+        return RETRY_BUSY_MS;
+    case HF_E_QUEUE_FULL:
+    case HF_E_TOO_MANY_WAITERS:
+    case HF_E_DISK_LOW:
+        return RETRY_FULL_MS;
+    default:
+        return 0;
+    }
+}
+
+/* Turn the answer into a refusal. "Not the leader" becomes what the client can use: the
+ * leader's address, or that there is none. */
+static void reply_refuse(struct dispatch *d, struct op_reply *reply, int status)
+{
+    reply->error.status = status;
+    if (status == HF_E_NOT_LEADER || status == HF_E_NO_LEADER) {
+        uint64_t leader_id;
+        const char *address = raftlog_leader_address(d->log, &leader_id);
+
+        if (leader_id != 0 && leader_id != d->config.node && address[0] != '\0') {
+            reply->error.status = HF_E_NOT_LEADER;
+            reply->error.leader = slice_text(address);
+            reply->error.leader_id = leader_id;
+        } else {
+            reply->error.status = HF_E_NO_LEADER;
+        }
+    }
+    if (reply->error.message.data == NULL) {
+        reply->error.message = slice_text(status_text(reply->error.status));
+    }
+    if (reply->error.retry_after_ms == 0) {
+        reply->error.retry_after_ms = retry_advice(d, reply->error.status);
+    }
+}
+
+static void session_send(struct dispatch *d, struct dispatch_session *s,
+                         const struct op_reply *reply, uint64_t start_ns)
+{
+    metrics_request(d->metrics, reply->op, reply->error.status,
+                    (uv_hrtime() - start_ns) / 1000);
+    s->reply(s->ctx, reply);
+}
+
+/* ---- requests that wait ---- */
+
+static void request_begin(struct dispatch *d, struct dispatch_session *s,
+                          struct request *r, uint64_t id, enum op_code op,
+                          uint64_t start_ns)
+{
+    r->dispatch = d;
+    r->session = s;
+    r->id = id;
+    r->op = op;
+    r->start_ns = start_ns;
+    r->prev = NULL;
+    r->next = s->requests;
+    if (s->requests != NULL) {
+        s->requests->prev = r;
+    }
+    s->requests = r;
+    s->in_flight++;
+    d->in_flight++;
+    if (op == OP_RECEIVE) {
+        s->waiting++;
+    }
+}
+
+/* Out of its session's list, without an answer. */
+static void request_unlink(struct request *r)
+{
+    struct dispatch_session *s = r->session;
+
+    r->dispatch->in_flight--;
+    if (s == NULL) {
+        return;
+    }
+    if (r->prev != NULL) {
+        r->prev->next = r->next;
+    } else {
+        s->requests = r->next;
+    }
+    if (r->next != NULL) {
+        r->next->prev = r->prev;
+    }
+    s->in_flight--;
+    if (r->op == OP_RECEIVE) {
+        s->waiting--;
+    }
+}
+
+/* Answer, if anybody is still there, and free. */
+static void request_answer(struct request *r, const struct op_reply *reply)
+{
+    struct dispatch_session *s = r->session;
+
+    request_unlink(r);
+    if (s != NULL) {
+        session_send(r->dispatch, s, reply, r->start_ns);
+    }
+    free(r);
+}
+
+static void request_refuse(struct request *r, int status)
+{
+    struct op_reply reply = reply_begin(r->dispatch, r->id, r->op);
+
+    reply_refuse(r->dispatch, &reply, status);
+    request_answer(r, &reply);
+}
+
+static void count_outcome(struct metrics *m, const struct op_reply *reply)
+{
+    uint64_t good = 0;
+
+    if (reply->error.status != HF_OK) {
+        return;
+    }
+    if (reply->op == OP_SEND) {
+        for (uint32_t i = 0; i < reply->send.count; i++) {
+            good += reply->send.results[i].error.status == HF_OK;
+            m->messages_duplicate += reply->send.results[i].duplicate;
+        }
+        m->messages_sent += good;
+    } else if (reply->op == OP_SETTLE) {
+        for (uint32_t i = 0; i < reply->settle.count; i++) {
+            good += reply->settle.results[i].error.status == HF_OK;
+        }
+        m->messages_settled += good;
+    }
+}
+
+/* The outcome of the machine as the answer to this request: a copy of the top, the rest
+ * is borrowed. */
+static struct op_reply outcome_reply(struct request *r, const struct op_reply *outcome)
+{
+    struct op_reply reply = *outcome;
+
+    reply.id = r->id;
+    reply.op = r->op;
+    if (reply.error.status != HF_OK) {
+        reply_refuse(r->dispatch, &reply, reply.error.status);
+    }
+    return reply;
+}
+
+static void request_on_done(void *ctx, int status, const struct op_reply *outcome)
+{
+    struct request *r = ctx;
+    struct op_reply reply;
+
+    histogram_add(&r->dispatch->metrics->commit, (uv_hrtime() - r->proposed_ns) / 1000);
+    if (status != HF_OK) {
+        request_refuse(r, status);
+        return;
+    }
+    reply = outcome_reply(r, outcome);
+    count_outcome(r->dispatch->metrics, &reply);
+    request_answer(r, &reply);
+}
+
+static struct command command_of(struct dispatch *d, const struct dispatch_session *s,
+                                 enum op_code op, struct slice fields)
+{
+    struct command command = {
+        .type = (uint8_t)op, .random = random_next(&d->random), .body = fields};
+
+    command.actor = slice_of(s == NULL ? "" : s->actor, s == NULL ? 0 : s->actor_len);
+    return command;
+}
+
+/* ---- giving back ---- */
+
+static void release_on_done(void *ctx, int status, const struct op_reply *outcome)
+{
+    (void)ctx;
+    (void)status; /* if it did not happen, the leases run out by themselves */
+    (void)outcome;
+}
+
+/* Leases of one queue whose holder is gone. */
+static void release_leases(struct dispatch *d, struct slice queue,
+                           struct op_settle_entry *entries, uint32_t count,
+                           bool undelivered)
+{
+    struct op_request request;
+    struct command command;
+
+    memset(&request, 0, sizeof request);
+    request.op = OP_SETTLE;
+    request.settle = (struct op_settle){.queue = queue,
+                                        .kind = SETTLE_RELEASE,
+                                        .entries = entries,
+                                        .count = count,
+                                        .undelivered = undelivered};
+    d->scratch.len = 0;
+    if (op_encode_fields(&request, &d->scratch) != HF_OK) {
+        op_buffer_done(
+            &d->scratch); /* out of memory: the leases run out by themselves */
+        return;
+    }
+    command = command_of(d, NULL, OP_SETTLE, slice_of(d->scratch.data, d->scratch.len));
+    (void)raftlog_propose(d->log, &command, release_on_done, d);
+}
+
+/* The receiver was gone before its messages were leased: as if they had never been
+ * handed out. */
+static void release_undelivered(struct dispatch *d,
+                                const struct op_receive_reply *receive)
+{
+    struct op_settle_entry entries[LIMIT_BATCH];
+    uint32_t count = 0;
+
+    memset(entries, 0, sizeof entries);
+    d->metrics->undelivered += receive->count;
+    for (uint32_t i = 0; i < receive->count; i++) {
+        const struct op_message *m = &receive->messages[i];
+        bool last = i + 1 == receive->count;
+
+        entries[count++].receipt = m->receipt;
+        if (last || count == LIMIT_BATCH ||
+            !slice_equal(m->queue, receive->messages[i + 1].queue)) {
+            release_leases(d, m->queue, entries, count, true);
+            count = 0;
+        }
+    }
+}
+
+/* ---- receive ---- */
+
+static void session_hold(struct dispatch_session *s,
+                         const struct op_receive_reply *receive)
+{
+    for (uint32_t i = 0; i < receive->count; i++) {
+        held_add(&s->held, receive->messages[i].queue, receive->messages[i].receipt);
+    }
+}
+
+static void receive_answer_empty(struct receive *r)
+{
+    struct dispatch *d = r->request.dispatch;
+    struct op_reply reply = reply_begin(d, r->request.id, OP_RECEIVE);
+
+    /* "There was nothing" is a read: only who surely leads may say it. */
+    if (!raftlog_may_read(d->log)) {
+        reply_refuse(d, &reply, HF_E_NOT_LEADER);
+    } else {
+        d->metrics->receives_empty++;
+    }
+    request_answer(&r->request, &reply);
+}
+
+static void receive_count_wait(struct receive *r)
+{
+    if (r->parked_ns != 0) {
+        histogram_add(&r->request.dispatch->metrics->wait,
+                      (uv_hrtime() - r->parked_ns) / 1000);
+    }
+}
+
+static void receive_on_claimed(void *ctx, int status, const struct op_reply *outcome)
+{
+    struct receive *r = ctx;
+    struct dispatch *d = r->request.dispatch;
+    struct op_reply reply;
+
+    r->claiming = false;
+    histogram_add(&d->metrics->commit, (uv_hrtime() - r->request.proposed_ns) / 1000);
+    leader_claimed(d->leader, &r->waiter);
+    if (status != HF_OK) {
+        request_refuse(&r->request, status);
+        return;
+    }
+    reply = outcome_reply(&r->request, outcome);
+    if (reply.error.status == HF_OK && reply.receive.count == 0) {
+        d->metrics->claims_empty++;
+        if (r->request.session == NULL) {
+            request_answer(&r->request, &reply);
+        } else {
+            leader_return(d->leader, &r->waiter);
+        }
+        return;
+    }
+    if (reply.error.status == HF_OK && r->request.session == NULL) {
+        release_undelivered(d, &reply.receive);
+    } else if (reply.error.status == HF_OK) {
+        d->metrics->messages_delivered += reply.receive.count;
+        receive_count_wait(r);
+        if (r->request.session->release_on_close) {
+            session_hold(r->request.session, &reply.receive);
+        }
+    }
+    request_answer(&r->request, &reply);
+}
+
+/* The field map with `max` in place of what was asked for. */
+static int receive_fields(struct dispatch *d, struct receive *r, uint32_t max,
+                          struct slice *fields)
+{
+    struct op_request request;
+    struct op_error error = {0};
+    struct arena arena;
+    int rc;
+
+    *fields = slice_of(r->fields, r->fields_len);
+    if (max == r->waiter.max) {
+        return HF_OK;
+    }
+    arena_init(&arena, DISPATCH_ARENA_BYTES);
+    rc = op_decode_fields(*fields, OP_RECEIVE, &arena, &request, &error);
+    if (rc == HF_OK) {
+        request.op = OP_RECEIVE;
+        request.receive.max = max;
+        d->scratch.len = 0;
+        rc = op_encode_fields(&request, &d->scratch);
+        *fields = slice_of(d->scratch.data, d->scratch.len);
+        if (rc != HF_OK) {
+            op_buffer_done(&d->scratch);
+        }
+    }
+    arena_done(&arena);
+    return rc;
+}
+
+/* Claim up to `max` messages; answers when that cannot even be proposed. */
+static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
+{
+    struct dispatch *d = ctx;
+    struct receive *r = RECEIVE_OF(w);
+    struct command command;
+    struct slice fields;
+    int rc = receive_fields(d, r, max, &fields);
+
+    CHECK(!r->claiming);
+    if (rc == HF_OK) {
+        command = command_of(d, r->request.session, OP_RECEIVE, fields);
+        r->request.proposed_ns = uv_hrtime();
+        rc = raftlog_propose(d->log, &command, receive_on_claimed, r);
+    }
+    if (rc != HF_OK) {
+        leader_claimed(d->leader, w);
+        request_refuse(&r->request, rc);
+        return;
+    }
+    r->claiming = true;
+}
+
+static void receive_on_timeout(void *ctx, struct waiter *w)
+{
+    (void)ctx;
+    receive_count_wait(RECEIVE_OF(w));
+    receive_answer_empty(RECEIVE_OF(w));
+}
+
+static void receive_on_gone(void *ctx, struct waiter *w, int status)
+{
+    (void)ctx;
+    request_refuse(&RECEIVE_OF(w)->request, status);
+}
+
+/* Numbers of the queues; what the machine says of them goes to the leader. Refuses into
+ * `reply`. */
+static int receive_resolve(struct dispatch *d, const struct op_receive *op,
+                           struct receive *r, struct op_error *error)
+{
+    for (uint32_t i = 0; i < op->queue_count; i++) {
+        struct machine_queue q;
+        int rc = machine_find_queue(raftlog_machine(d->log), op->queues[i], &q);
+
+        if (rc != HF_OK) {
+            error->element = op->queues[i];
+            return rc;
+        }
+        leader_see(d->leader, &q);
+        r->waiter.wants[i].queue = q.number;
+    }
+    r->waiter.want_count = op->queue_count;
+    r->waiter.max = op->max;
+    return HF_OK;
+}
+
+static void receive_begin(struct dispatch *d, struct dispatch_session *s,
+                          const struct op_request *request, struct slice fields,
+                          uint64_t start_ns)
+{
+    struct op_reply reply = reply_begin(d, request->id, OP_RECEIVE);
+    const struct op_receive *op = &request->receive;
+    struct receive *r;
+    int64_t deadline_ms;
+    bool parked;
+    int rc;
+
+    if (s->waiting >= LIMIT_WAITERS_PER_CONNECTION ||
+        leader_waiters(d->leader) >= LIMIT_WAITERS) {
+        reply_refuse(d, &reply, HF_E_TOO_MANY_WAITERS);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    r = malloc(sizeof *r + fields.len);
+    if (r == NULL) {
+        reply_refuse(d, &reply, HF_E_MEMORY_LOW);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    memset(r, 0, sizeof *r);
+    memcpy(r->fields, fields.data, fields.len);
+    r->fields_len = fields.len;
+    request_begin(d, s, &r->request, request->id, OP_RECEIVE, start_ns);
+    rc = receive_resolve(d, op, r, &reply.error);
+    if (rc != HF_OK) {
+        reply_refuse(d, &reply, rc);
+        request_answer(&r->request, &reply);
+        return;
+    }
+    deadline_ms = op->wait_ms > 0 ? reply.stamp.cluster_ms + op->wait_ms : 0;
+    if (machine_knows_attempt(raftlog_machine(d->log), op)) {
+        r->waiter.timeout.deadline_ms =
+            deadline_ms; /* for the case that nothing is held any more */
+        receive_on_offer(d, &r->waiter, op->max);
+        return;
+    }
+    rc = leader_wait(d->leader, &r->waiter, deadline_ms, &parked);
+    if (rc != HF_OK) {
+        request_refuse(&r->request, rc);
+    } else if (parked && deadline_ms == 0) {
+        leader_forget(d->leader, &r->waiter);
+        receive_answer_empty(r);
+    } else if (parked) {
+        r->parked_ns = start_ns;
+        d->metrics->receives_parked++;
+    }
+}
+
+/* ---- what any node answers ---- */
+
+static int hello(struct dispatch *d, struct dispatch_session *s,
+                 const struct op_request *request, uint64_t start_ns)
+{
+    const struct op_hello *op = &request->hello;
+    struct op_reply reply = reply_begin(d, request->id, OP_HELLO);
+    char server[64];
+    int rc = HF_OK;
+
+    if (op->version_low > PROTOCOL_VERSION || op->version_high < PROTOCOL_VERSION) {
+        reply.error.has_bounds = true;
+        reply.error.low = PROTOCOL_VERSION;
+        reply.error.high = PROTOCOL_VERSION;
+        reply_refuse(d, &reply, HF_E_VERSION_UNSUPPORTED);
+        rc = HF_E_VERSION_UNSUPPORTED;
+    } else {
+        s->actor_len = op->actor.len < LIMIT_ACTOR ? op->actor.len : LIMIT_ACTOR;
+        if (s->actor_len > 0) {
+            memcpy(s->actor, op->actor.data, s->actor_len);
+        }
+        s->release_on_close = op->release_on_close;
+        s->greeted = true;
+        snprintf(server, sizeof server, "holdfastd %s", d->config.version);
+        reply.hello.version = PROTOCOL_VERSION;
+        reply.hello.server = slice_text(server);
+        reply.hello.node = d->config.node;
+        reply.hello.leader =
+            slice_text(raftlog_leader_address(d->log, &reply.hello.leader_id));
+        reply.hello.term = reply.stamp.term;
+        reply.hello.frame_bytes_max = LIMIT_FRAME_BYTES;
+    }
+    session_send(d, s, &reply, start_ns);
+    return rc;
+}
+
+void dispatch_node_status(struct dispatch *d, struct raftlog_status *status,
+                          struct op_node_status_reply *reply)
+{
+    raftlog_status(d->log, status);
+    *reply = (struct op_node_status_reply){
+        .node = d->config.node,
+        .cluster = slice_text(d->config.cluster),
+        .version = slice_text(d->config.version),
+        .state = slice_text(status->state),
+        .term = status->term,
+        .applied = status->applied,
+        .commit = status->commit,
+        .last_index = status->last_index,
+        .first_index = status->first_index,
+        .digest_index = status->digest_index,
+        .digest = status->digest,
+        .cluster_ms = raftlog_now_ms(d->log),
+        .members = status->members,
+        .member_count = status->member_count,
+    };
+    reply->leader = slice_text(raftlog_leader_address(d->log, &reply->leader_id));
+}
+
+static void status_on_digest(void *ctx, int status, uint64_t index, uint64_t digest)
+{
+    struct request *r = ctx;
+    struct op_reply reply = reply_begin(r->dispatch, r->id, r->op);
+    struct raftlog_status now;
+
+    if (status != HF_OK) {
+        reply_refuse(r->dispatch, &reply, status);
+    } else {
+        dispatch_node_status(r->dispatch, &now, &reply.node_status);
+        reply.node_status.digest_index = index;
+        reply.node_status.digest = digest;
+    }
+    request_answer(r, &reply);
+}
+
+static void members_on_done(void *ctx, int status, const char *why)
+{
+    struct request *r = ctx;
+    struct op_reply reply = reply_begin(r->dispatch, r->id, r->op);
+
+    if (status != HF_OK) {
+        if (why != NULL && why[0] != '\0') {
+            reply.error.message = slice_text(why);
+        }
+        reply_refuse(r->dispatch, &reply, status);
+    }
+    request_answer(r, &reply);
+}
+
+/* A request that waits for something other than a command. Answers MemoryLow and gives
+ * NULL when there is no memory for it. */
+static struct request *request_new(struct dispatch *d, struct dispatch_session *s,
+                                   uint64_t id, enum op_code op, uint64_t start_ns)
+{
+    struct request *r = calloc(1, sizeof *r);
+
+    if (r == NULL) {
+        struct op_reply reply = reply_begin(d, id, op);
+
+        reply_refuse(d, &reply, HF_E_MEMORY_LOW);
+        session_send(d, s, &reply, start_ns);
+        return NULL;
+    }
+    request_begin(d, s, r, id, op, start_ns);
+    return r;
+}
+
+static void node_status(struct dispatch *d, struct dispatch_session *s,
+                        const struct op_request *request, uint64_t start_ns)
+{
+    struct raftlog_status status;
+    struct op_reply reply;
+    struct request *r;
+    int rc;
+
+    if (!request->node_status.digest) {
+        reply = reply_begin(d, request->id, OP_NODE_STATUS);
+        dispatch_node_status(d, &status, &reply.node_status);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    r = request_new(d, s, request->id, OP_NODE_STATUS, start_ns);
+    if (r == NULL) {
+        return;
+    }
+    rc = raftlog_digest(d->log, status_on_digest, r);
+    if (rc != HF_OK) {
+        request_refuse(r, rc);
+    }
+}
+
+static void change_members(struct dispatch *d, struct dispatch_session *s,
+                           const struct op_request *request, uint64_t start_ns)
+{
+    struct request *r = request_new(d, s, request->id, request->op, start_ns);
+
+    if (r == NULL) {
+        return;
+    }
+    switch (request->op) {
+    case OP_MEMBER_ADD:
+        raftlog_member_add(d->log, request->member_add.node, members_on_done, r);
+        break;
+    case OP_MEMBER_REMOVE:
+        raftlog_member_remove(d->log, request->member_remove.node, members_on_done, r);
+        break;
+    case OP_MEMBER_PROMOTE:
+        raftlog_member_promote(d->log, request->member_promote.node, members_on_done,
+                               r);
+        break;
+    default:
+        raftlog_transfer(d->log, request->transfer.node, members_on_done, r);
+        break;
+    }
+}
+
+/* ---- what the leader answers from its state ---- */
+
+static void answer_read(struct dispatch *d, struct dispatch_session *s,
+                        const struct op_request *request, uint64_t start_ns)
+{
+    struct op_reply reply = reply_begin(d, request->id, request->op);
+    struct machine *m = raftlog_machine(d->log);
+    int64_t now_ms = reply.stamp.cluster_ms;
+
+    if (!raftlog_may_read(d->log)) {
+        reply_refuse(d, &reply, HF_E_NOT_LEADER);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    switch (request->op) {
+    case OP_QUEUE_SHOW:
+        machine_queue_show(m, &request->queue_show, now_ms, &d->arena, &reply);
+        break;
+    case OP_QUEUE_LIST:
+        machine_queue_list(m, &request->queue_list, now_ms, &d->arena, &reply);
+        break;
+    case OP_PEEK:
+        machine_peek(m, &request->peek, now_ms, &d->arena, &reply);
+        break;
+    default:
+        machine_stats(m, &request->stats, now_ms, &d->arena, &reply);
+        break;
+    }
+    reply.id = request->id;
+    reply.op = request->op;
+    if (reply.error.status != HF_OK) {
+        reply_refuse(d, &reply, reply.error.status);
+    }
+    session_send(d, s, &reply, start_ns);
+}
+
+/* ---- what goes through the log ---- */
+
+static void session_unhold(struct dispatch_session *s, const struct op_settle *op)
+{
+    if (op->kind == SETTLE_EXTEND || s->held.count == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < op->count; i++) {
+        held_remove(&s->held, op->entries[i].receipt);
+    }
+}
+
+static bool needs_space(enum op_code op)
+{
+    return op == OP_SEND || op == OP_QUEUE_CREATE || op == OP_SESSION_OPEN ||
+           op == OP_NOOP;
+}
+
+static void propose(struct dispatch *d, struct dispatch_session *s,
+                    const struct op_request *request, struct slice fields,
+                    uint64_t start_ns)
+{
+    struct op_reply reply = reply_begin(d, request->id, request->op);
+    struct command command;
+    struct request *r;
+    int rc = HF_OK;
+
+    if (needs_space(request->op) && raftlog_disk_low(d->log)) {
+        rc = HF_E_DISK_LOW;
+    } else {
+        rc = machine_check(raftlog_machine(d->log), request, &reply.error);
+    }
+    if (rc != HF_OK) {
+        reply_refuse(d, &reply, rc);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    r = request_new(d, s, request->id, request->op, start_ns);
+    if (r == NULL) {
+        return;
+    }
+    command = command_of(d, s, request->op, fields);
+    r->proposed_ns = uv_hrtime();
+    rc = raftlog_propose(d->log, &command, request_on_done, r);
+    if (rc != HF_OK) {
+        request_refuse(r, rc);
+        return;
+    }
+    if (request->op == OP_SETTLE) {
+        session_unhold(s, &request->settle);
+    }
+}
+
+/* ---- one request ---- */
+
+static void route(struct dispatch *d, struct dispatch_session *s,
+                  const struct op_request *request, struct slice fields,
+                  uint64_t start_ns)
+{
+    struct op_reply reply;
+
+    switch (request->op) {
+    case OP_PING:
+        reply = reply_begin(d, request->id, OP_PING);
+        session_send(d, s, &reply, start_ns);
+        return;
+    case OP_NODE_STATUS:
+        node_status(d, s, request, start_ns);
+        return;
+    default:
+        break;
+    }
+    if (!raftlog_serving(d->log) || !leader_active(d->leader)) {
+        reply = reply_begin(d, request->id, request->op);
+        reply_refuse(d, &reply, d->stopping ? HF_E_UNAVAILABLE : HF_E_NOT_LEADER);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
+    switch (request->op) {
+    case OP_QUEUE_SHOW:
+    case OP_QUEUE_LIST:
+    case OP_PEEK:
+    case OP_STATS:
+        answer_read(d, s, request, start_ns);
+        break;
+    case OP_MEMBER_ADD:
+    case OP_MEMBER_REMOVE:
+    case OP_MEMBER_PROMOTE:
+    case OP_TRANSFER:
+        change_members(d, s, request, start_ns);
+        break;
+    case OP_RECEIVE:
+        receive_begin(d, s, request, fields, start_ns);
+        break;
+    default:
+        propose(d, s, request, fields, start_ns);
+        break;
+    }
+}
+
+int dispatch_request(struct dispatch *d, struct dispatch_session *s,
+                     struct slice message)
+{
+    uint64_t start_ns = uv_hrtime();
+    struct op_request request;
+    struct op_error error = {0};
+    struct op_reply reply;
+    struct slice fields;
+    int rc;
+
+    request.id = 0;
+    request.op = 0;
+    arena_reset(&d->arena);
+    rc = op_decode_request(message, &d->arena, &request, &fields, &error);
+    if (rc == HF_OK && !s->greeted && request.op != OP_HELLO) {
+        error.message = slice_text("the first request of a connection must be a hello");
+        rc = HF_E_PROTOCOL;
+    }
+    if (rc == HF_OK && request.op == OP_HELLO) {
+        return hello(d, s, &request, start_ns);
+    }
+    if (rc == HF_OK) {
+        route(d, s, &request, fields, start_ns);
+        return HF_OK;
+    }
+    reply = reply_begin(d, request.id, 0);
+    reply.error = error;
+    reply_refuse(d, &reply, rc);
+    session_send(d, s, &reply, start_ns);
+    return rc == HF_E_PROTOCOL || !s->greeted ? HF_E_PROTOCOL : HF_OK;
+}
+
+void dispatch_broken_frame(struct dispatch *d, struct dispatch_session *s)
+{
+    struct op_reply reply = reply_begin(d, 0, 0);
+
+    reply.error.message = slice_text("the length of the frame is 0 or above the limit "
+                                     "(4 KiB before the hello, 6 MiB after it)");
+    reply_refuse(d, &reply, HF_E_PROTOCOL);
+    session_send(d, s, &reply, uv_hrtime());
+}
+
+/* ---- sessions ---- */
+
+void dispatch_session_open(struct dispatch_session *s,
+                           void (*reply)(void *ctx, const struct op_reply *reply),
+                           void *ctx)
+{
+    memset(s, 0, sizeof *s);
+    s->reply = reply;
+    s->ctx = ctx;
+}
+
+static void session_release(struct dispatch *d, struct dispatch_session *s)
+{
+    uint8_t receipts[LIMIT_BATCH][RECEIPT_BYTES];
+    struct op_settle_entry entries[LIMIT_BATCH];
+    struct slice queue;
+    uint32_t count;
+
+    memset(entries, 0, sizeof entries);
+    while ((count = held_take(&s->held, &queue, receipts, LIMIT_BATCH)) > 0) {
+        for (uint32_t i = 0; i < count; i++) {
+            entries[i].receipt = slice_of(receipts[i], RECEIPT_BYTES);
+        }
+        release_leases(d, queue, entries, count, false);
+    }
+    held_done(&s->held);
+}
+
+void dispatch_session_close(struct dispatch *d, struct dispatch_session *s)
+{
+    struct request *r = s->requests;
+
+    while (r != NULL) {
+        struct request *next = r->next;
+        struct receive *receive = (struct receive *)(void *)r;
+
+        if (r->op == OP_RECEIVE && !receive->claiming) {
+            leader_forget(d->leader, &receive->waiter);
+            request_unlink(r);
+            free(r);
+        } else {
+            r->session = NULL; /* answered to nobody when its outcome comes */
+            r->prev = NULL;
+            r->next = NULL;
+        }
+        r = next;
+    }
+    s->requests = NULL;
+    s->in_flight = 0;
+    s->waiting = 0;
+    session_release(d, s);
+}
