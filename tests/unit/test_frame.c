@@ -136,6 +136,8 @@ static void impossible_lengths_break_the_stream(void **state)
         assert_int_equal(frame_reader_next(&r, &message), HF_E_PROTOCOL);
         feed(&r, (const uint8_t *)"\0\0\0\1x", 5, 5);
         assert_int_equal(frame_reader_next(&r, &message), HF_E_PROTOCOL);
+        r.limit_bytes = UINT32_MAX; /* not even a higher limit repairs it */
+        assert_int_equal(frame_reader_next(&r, &message), HF_E_PROTOCOL);
         frame_reader_done(&r);
     }
 }

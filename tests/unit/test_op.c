@@ -830,6 +830,66 @@ static void an_unknown_status_keeps_its_message(void **state)
     arena_done(&arena);
 }
 
+/* A time of a reply that no signed number can hold is refused, not wrapped into the
+ * past. */
+static void a_reply_time_above_63_bits_is_refused(void **state)
+{
+    static const uint64_t times[] = {INT64_MAX, 1ull << 63, UINT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct op_buffer b = {0};
+        struct op_reply reply;
+        struct arena arena;
+
+        arena_init(&arena, ARENA_BYTES);
+        pack_array(&b, 4);
+        pack_uint(&b, 3);
+        pack_uint(&b, 0);
+        pack_array(&b, 3);
+        pack_uint(&b, 1);
+        pack_uint(&b, 2);
+        pack_int(&b, 3);
+        pack_map(&b, 1);
+        pack_uint(&b, FIELD_RESULTS);
+        pack_array(&b, 1);
+        pack_map(&b, 1);
+        pack_uint(&b, FIELD_DUE);
+        pack_uint(&b, times[i]);
+        assert_int_equal(
+            op_decode_reply(slice_of(b.data, b.len), OP_SEND, &arena, &reply),
+            i == 0 ? HF_OK : HF_E_PROTOCOL);
+        op_buffer_done(&b);
+        arena_done(&arena);
+    }
+}
+
+/* The field map of a request may be as deep in the log as it was on the socket, and no
+ * deeper. */
+static void the_log_has_the_same_depth(void **state)
+{
+    (void)state;
+    for (uint32_t over = 0; over < 2; over++) {
+        struct op_buffer b = {0};
+        struct op_request request;
+        struct op_error error;
+        struct arena arena;
+
+        arena_init(&arena, ARENA_BYTES);
+        pack_map(&b, 1);
+        pack_uint(&b, 120);
+        for (uint32_t i = 0; i < LIMIT_NESTING - 2 + over; i++) {
+            pack_array(&b, 1);
+        }
+        pack_nil(&b);
+        assert_int_equal(op_decode_fields(slice_of(b.data, b.len), OP_NOOP, &arena,
+                                          &request, &error),
+                         over == 0 ? HF_OK : HF_E_PROTOCOL);
+        op_buffer_done(&b);
+        arena_done(&arena);
+    }
+}
+
 /* What one changed, lost, doubled or exchanged piece makes of a message is refused or
  * is itself sound: if it decodes, it encodes, and decodes to the same. */
 static void mutated_requests_are_refused_or_sound(void **state)
@@ -945,6 +1005,8 @@ int main(void)
         cmocka_unit_test(a_failed_buffer_is_memory_low),
         cmocka_unit_test(a_refusal_without_operation_can_be_written),
         cmocka_unit_test(an_unknown_status_keeps_its_message),
+        cmocka_unit_test(a_reply_time_above_63_bits_is_refused),
+        cmocka_unit_test(the_log_has_the_same_depth),
         cmocka_unit_test(mutated_requests_are_refused_or_sound),
         cmocka_unit_test(random_bytes_are_refused_or_sound),
     };

@@ -366,6 +366,29 @@ static void huge_announcements_are_refused(void **state)
     }
 }
 
+/* A container is refused when fewer bytes are left than it has elements; a map has two
+ * for each pair. */
+static void counts_are_compared_with_what_is_left(void **state)
+{
+    static const uint8_t bytes[] = {0x82, 1, 1, 1, 1};
+    static const uint8_t array[] = {0x93, 1, 1, 1};
+    uint32_t count;
+
+    (void)state;
+    for (size_t len = 1; len <= sizeof bytes; len++) {
+        struct pack_reader r = reader_of(bytes, len);
+
+        assert_int_equal(pack_read_map(&r, &count),
+                         len == sizeof bytes ? HF_OK : HF_E_PROTOCOL);
+    }
+    for (size_t len = 1; len <= sizeof array; len++) {
+        struct pack_reader r = reader_of(array, len);
+
+        assert_int_equal(pack_read_array(&r, &count),
+                         len == sizeof array ? HF_OK : HF_E_PROTOCOL);
+    }
+}
+
 /* A hundred thousand nested arrays, or maps, end at the nesting limit; one level less
  * passes. */
 static void nesting_is_limited(void **state)
@@ -605,6 +628,7 @@ int main(void)
         cmocka_unit_test(wrong_types_leave_the_cursor),
         cmocka_unit_test(skip_refuses_every_truncation),
         cmocka_unit_test(huge_announcements_are_refused),
+        cmocka_unit_test(counts_are_compared_with_what_is_left),
         cmocka_unit_test(nesting_is_limited),
         cmocka_unit_test(items_are_limited),
         cmocka_unit_test(nothing_is_refused),

@@ -1,5 +1,6 @@
 /* test_receipt.c: ids and receipts survive bytes and print, and nothing forged passes.
  */
+#include "proto/crc32c.h"
 #include "proto/receipt.h"
 
 #include <setjmp.h>
@@ -86,6 +87,28 @@ static void another_queue_is_refused(void **state)
         assert_int_equal(
             receipt_unpack(slice_of(bytes, sizeof bytes), 42ull ^ 1ull << bit, &back),
             HF_E_RECEIPT_MALFORMED);
+    }
+}
+
+/* A receipt of another version is refused although its check code holds. */
+static void another_version_is_refused(void **state)
+{
+    const uint8_t salt[8] = {0, 0, 0, 0, 0, 0, 0, 42};
+    uint8_t bytes[RECEIPT_BYTES];
+    struct receipt back;
+
+    (void)state;
+    receipt_pack(&example, 42, bytes);
+    for (unsigned version = 0; version < 256; version++) {
+        uint32_t check;
+
+        bytes[0] = (uint8_t)version;
+        check = crc32c(crc32c(0, salt, sizeof salt), bytes, 27);
+        for (unsigned i = 0; i < 4; i++) {
+            bytes[27 + i] = (uint8_t)(check >> (24 - 8 * i));
+        }
+        assert_int_equal(receipt_unpack(slice_of(bytes, sizeof bytes), 42, &back),
+                         version == 1 ? HF_OK : HF_E_RECEIPT_MALFORMED);
     }
 }
 
@@ -203,6 +226,7 @@ int main(void)
         cmocka_unit_test(receipts_survive_bytes),
         cmocka_unit_test(a_changed_bit_is_refused),
         cmocka_unit_test(another_queue_is_refused),
+        cmocka_unit_test(another_version_is_refused),
         cmocka_unit_test(other_lengths_are_refused),
         cmocka_unit_test(receipts_survive_print),
         cmocka_unit_test(unprintable_receipts_are_refused),
