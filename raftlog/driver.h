@@ -3,7 +3,7 @@
  * The driver owns the log (wal.h), term and vote (vote.h), the snapshot mark (snapmark.h), the bounded cache
  * of payloads, and the guards C1 to C8 against the core's known faults. It does no I/O of its own: disk,
  * network, clock and state machine are behind driver_config, so that the simulator runs this very code.
- * driver.c is the only file that touches struct raft.
+ * core.c is the only file that touches struct raft.
  *
  * Fail-stop: when a write fails or stored bytes are damaged the driver calls `fatal` once, does nothing more,
  * and every call returns HF_E_IO. The owner ends the process.
@@ -20,36 +20,12 @@
 
 #include "proto/slice.h"
 #include "raftlog/disk.h"
+#include "raftlog/membership.h"
+#include "raftlog/snapmark.h"
 
 struct driver;
 
-#define DRIVER_ADDRESS_BYTES 300u
-
 enum driver_role { DRIVER_FOLLOWER, DRIVER_CANDIDATE, DRIVER_LEADER };
-enum member_role { MEMBER_STANDBY, MEMBER_VOTER, MEMBER_SPARE };
-
-/* A raft member. Raft ids name a disk, not a machine: a node whose disk was replaced gets a new one
- * (identity.h). The address is opaque to the driver. */
-struct member {
-    uint64_t raft_id;
-    enum member_role role;
-    char address[DRIVER_ADDRESS_BYTES];
-};
-
-#define MEMBERS_MAX 16u
-
-struct membership {
-    struct member members[MEMBERS_MAX];
-    uint32_t count;
-};
-
-/* What a snapshot covers. The state itself is the state machine's directory. */
-struct snapshot_mark {
-    uint64_t index;
-    uint64_t term;
-    uint64_t membership_index; /* where `membership` was logged */
-    struct membership membership;
-};
 
 struct driver_callbacks {
     /* A frame for a peer; takes `frame` (malloc'd). May drop it: raft resends. */
@@ -75,12 +51,14 @@ struct driver_config {
     uint32_t heartbeat_ms; /* 30 */
     uint64_t seed;         /* of election jitter */
     uint64_t cache_bytes;  /* payloads kept in memory; 32 MiB */
+    uint32_t segment_bytes; /* of one log segment; 0 = DISK_SEGMENT_BYTES (tests want small ones) */
     uint64_t log_id;       /* written into every segment and slot; a foreign log is refused */
     struct disk disk;
     const struct driver_callbacks *callbacks;
     void *ctx;
-    /* Negative controls of the tests: bit n switches guard Cn off (bit 0: answer before the sync;
-     * bit 9: commit is told before the majority; bit 10: the vote is not synced). Always 0 in production. */
+    /* Negative controls of the tests: bit n switches guard Cn off (guard.h). Planted faults: bit 0: answer
+     * before the sync; bit 9: commit is told before the majority; bit 10: the vote is not written; bit 16:
+     * entries are applied again at a start. Always 0 in production. */
     uint32_t disabled_guards;
 };
 
@@ -92,7 +70,10 @@ int driver_found(const struct driver_config *config, const struct membership *m)
 
 /* Load log, vote and snapshot mark, and start. `applied` is the index up to which the state machine's state
  * is durable; a state that is behind the log's first entry is refused, entries above it are applied again.
- * An empty disk starts as a member that knows nobody and waits for a leader.
+ * A log that ends before the state (its tail was lost) is filled up by a leader; until then this node takes
+ * part in no election. An empty disk starts as a member that knows nobody and waits for a leader.
+ *
+ * No callback runs before the first driver_tick, which tells membership and role.
  * HF_E_CORRUPT, HF_E_IO, HF_E_MEMORY_LOW; `why` (size bytes) says what is wrong and what to do. */
 int driver_open(const struct driver_config *config, uint64_t applied, struct driver **out,
                 char *why, size_t size);
@@ -140,9 +121,12 @@ void driver_hold(struct driver *d, uint64_t index);
 void driver_transfer_done(struct driver *d, uint64_t raft_id);
 
 /* Follower: a complete, verified, synced state at mark->index from the leader of `term` is staged on disk.
- * The driver gives it to the core; if the core takes it, `swap` is called (make the staged state the current
- * one, durably; HF_OK or the driver stops) and the log is reset to begin after it. HF_E_CONFLICT: not wanted
- * any more (older than what this node has, or another term); remove the staged state. */
+ * The driver gives it to the core; if the core takes it, `swap` is called before this returns (make the staged
+ * state the current one, atomically and durably; HF_OK or the driver stops) and the log is begun anew behind
+ * it. A crash at any point leaves either the old state or the whole new one; after it the owner opens with
+ * the applied index of whichever state is current (snapmark.h has the table).
+ * HF_OK: driver_applied is now mark->index. HF_E_CONFLICT: not wanted any more (older than what this node
+ * has, or an older term); remove the staged state. HF_E_INVALID_ARGUMENT: no such mark can be. */
 int driver_install(struct driver *d, uint64_t from, uint64_t term,
                    const struct snapshot_mark *mark, int (*swap)(void *ctx), void *ctx);
 
