@@ -1,4 +1,5 @@
-/* arena.h: a bump allocator for what lives as long as one request: decoded arrays, composed answers.
+/* arena.h: a bump allocator for what lives as long as one request: decoded arrays,
+ * composed answers.
  *
  * arena_reset forgets everything at once and keeps the memory. Not thread-safe. */
 #ifndef HF_PROTO_ARENA_H
@@ -15,13 +16,14 @@ struct arena {
     size_t max_bytes;
 };
 
-/* An empty arena that will hand out at most max_bytes between two resets. Allocates nothing yet. */
+/* An empty arena that will hand out at most max_bytes between two resets. Allocates
+ * nothing yet. */
 void arena_init(struct arena *a, size_t max_bytes);
 void arena_done(struct arena *a);
 void arena_reset(struct arena *a);
 
-/* Zeroed memory aligned for any type; NULL when max_bytes or the machine's memory is exhausted.
- * Borrowed until the next reset. */
+/* Zeroed memory aligned for any type; NULL when max_bytes or the machine's memory is
+ * exhausted. Borrowed until the next reset. */
 void *arena_get(struct arena *a, size_t bytes);
 
 /* A copy of `bytes` bytes. */

@@ -1,7 +1,8 @@
 /* check.h: assertions that stay on in release builds.
  *
- * CHECK is for our own mistakes: one node stops, two carry on. Bytes from a socket, a file or the log are
- * never CHECKed; they are decoded with bounds and refused with a status. */
+ * CHECK is for our own mistakes: one node stops, two carry on. Bytes from a socket, a
+ * file or the log are never CHECKed; they are decoded with bounds and refused with a
+ * status. */
 #ifndef HF_PROTO_CHECK_H
 #define HF_PROTO_CHECK_H
 
@@ -11,7 +12,7 @@
 #define CHECK(condition)                                                               \
     do {                                                                               \
         if (__builtin_expect(!(condition), 0)) {                                       \
-            fprintf(stderr, "holdfast: check failed: %s at %s:%d\n", #condition,      \
+            fprintf(stderr, "holdfast: check failed: %s at %s:%d\n", #condition,       \
                     __FILE__, __LINE__);                                               \
             abort();                                                                   \
         }                                                                              \

@@ -1,4 +1,5 @@
-/* crc32c.h: CRC-32C (Castagnoli) of bytes; with the CPU's instruction where there is one.
+/* crc32c.h: CRC-32C (Castagnoli) of bytes; with the CPU's instruction where there is
+ * one.
  *
  * crc32c(crc32c(0, a), b) equals the checksum of a followed by b. */
 #ifndef HF_PROTO_CRC32C_H

@@ -1,8 +1,10 @@
-/* field.h: the field table: every field of every message, its number, name and type, and how it lies in its
- * struct. Encoding, decoding and docs/protocol.md all follow these tables; a unit test compares the last.
+/* field.h: the field table: every field of every message, its number, name and type,
+ * and how it lies in its struct. Encoding, decoding and docs/protocol.md all follow
+ * these tables; a unit test compares the last.
  *
- * A new field gets the next free number and a place in a record of field.c; readers that do not know it skip
- * it. Numbers are never reused, and a field never changes its type. */
+ * A new field gets the next free number and a place in a record of field.c; readers
+ * that do not know it skip it. Numbers are never reused, and a field never changes its
+ * type. */
 #ifndef HF_PROTO_FIELD_H
 #define HF_PROTO_FIELD_H
 
@@ -137,19 +139,20 @@ enum field_kind {
     KIND_BYTES,       /* struct slice */
     KIND_ID,          /* struct message_id, absent when both halves are 0 */
     KIND_OPTIONAL_ID, /* struct message_id, there when the bool at offset_more is set */
-    KIND_MAP,         /* struct slice: a raw map from text to values of the types in `types` */
-    KIND_TEXTS_RAW,   /* struct slice: a raw array of texts, each 1..`item_bytes_max` bytes long */
-    KIND_TEXTS,       /* pointer to struct slice, uint32_t count at offset_more */
-    KIND_RECORDS      /* pointer to structs, uint32_t count at offset_more */
+    KIND_MAP, /* struct slice: a raw map from text to values of the types in `types` */
+    KIND_TEXTS_RAW, /* struct slice: a raw array of texts, each 1..`item_bytes_max`
+                       bytes long */
+    KIND_TEXTS,     /* pointer to struct slice, uint32_t count at offset_more */
+    KIND_RECORDS    /* pointer to structs, uint32_t count at offset_more */
 };
 
-#define FIELD_REQUIRED 1u   /* refused when absent */
-#define FIELD_ALWAYS 2u     /* written even when it equals what its absence means */
-#define FIELD_QUEUE_NAME 4u /* only the bytes of a queue name */
-#define FIELD_CUT 8u        /* longer text is cut at a character, not refused */
-#define FIELD_TOO_LARGE 16u /* out of bounds is TooLarge, not InvalidArgument */
-#define FIELD_LOG_ONLY 32u  /* refused in a request from a client */
-#define FIELD_ANY 64u       /* an unsigned number of the full range: no bounds */
+#define FIELD_REQUIRED   1u  /* refused when absent */
+#define FIELD_ALWAYS     2u  /* written even when it equals what its absence means */
+#define FIELD_QUEUE_NAME 4u  /* only the bytes of a queue name */
+#define FIELD_CUT        8u  /* longer text is cut at a character, not refused */
+#define FIELD_TOO_LARGE  16u /* out of bounds is TooLarge, not InvalidArgument */
+#define FIELD_LOG_ONLY   32u /* refused in a request from a client */
+#define FIELD_ANY        64u /* an unsigned number of the full range: no bounds */
 
 struct field {
     uint8_t number; /* enum op_field */
@@ -172,7 +175,8 @@ struct record {
     uint32_t bytes; /* sizeof the struct */
 };
 
-/* The record of the request or of the reply's answer; NULL when `op` is no operation. */
+/* The record of the request or of the reply's answer; NULL when `op` is no operation.
+ */
 const struct record *record_of_request(unsigned op);
 const struct record *record_of_reply(unsigned op);
 /* struct op_error: the field map of a reply whose status is not OK. */

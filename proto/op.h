@@ -1,15 +1,18 @@
 /* op.h: one struct per request and per reply, with encode and decode.
  *
- * A request on the wire is a msgpack array  [request id, op number, {field: value, ...}]
- * A reply is                                [request id, status, [term, index, cluster ms], {field: value, ...}]
- * Fields are small integers (field.h); a field that a reader does not know is skipped, so that both
- * sides may grow. docs/protocol.md describes every byte.
+ * A request on the wire is a msgpack array  [request id, op number, {field: value,
+ * ...}] A reply is                                [request id, status, [term, index,
+ * cluster ms], {field: value, ...}] Fields are small integers (field.h); a field that a
+ * reader does not know is skipped, so that both sides may grow. docs/protocol.md
+ * describes every byte.
  *
- * The log stores client commands in the same encoding: a command body is the field map of its request. One
- * decoder serves the socket and the log, and what is stored can be read by whoever can read the wire.
+ * The log stores client commands in the same encoding: a command body is the field map
+ * of its request. One decoder serves the socket and the log, and what is stored can be
+ * read by whoever can read the wire.
  *
- * Decoding borrows: every slice points into the bytes given, every array into the arena. It allocates
- * nothing else, checks every bound of limits.h, and never trusts a length. */
+ * Decoding borrows: every slice points into the bytes given, every array into the
+ * arena. It allocates nothing else, checks every bound of limits.h, and never trusts a
+ * length. */
 #ifndef HF_PROTO_OP_H
 #define HF_PROTO_OP_H
 
@@ -23,7 +26,8 @@
 
 #define PROTOCOL_VERSION 1u
 
-/* Operation numbers; never reused. X(name, number, logged): a logged operation becomes a command. */
+/* Operation numbers; never reused. X(name, number, logged): a logged operation becomes
+ * a command. */
 #define OP_MAP(X)                                                                      \
     X(HELLO, 1, false)                                                                 \
     X(PING, 2, false)                                                                  \
@@ -53,12 +57,14 @@ enum op_code {
 #undef X
 };
 
-/* Where a message stands. DELETED never appears in a listing; it is the answer to an ack. */
+/* Where a message stands. DELETED never appears in a listing; it is the answer to an
+ * ack. */
 enum message_state {
     MESSAGE_DELETED = 0,
     MESSAGE_READY = 1,
     MESSAGE_LEASED = 2,
-    MESSAGE_SCHEDULED = 3, /* waits for its due time, or for its retry (see op_message.retry) */
+    MESSAGE_SCHEDULED =
+        3, /* waits for its due time, or for its retry (see op_message.retry) */
     MESSAGE_PARKED = 4,
     MESSAGE_ACKED = 5
 };
@@ -79,7 +85,7 @@ enum gone_reason {
 struct op_hello {
     uint32_t version_low; /* protocol versions this side speaks */
     uint32_t version_high;
-    struct slice actor; /* consumer or producer name, shown by peek and stats; may be absent */
+    struct slice actor; /* name of the consumer or producer; may be absent */
     bool release_on_close;
 };
 
@@ -87,8 +93,9 @@ struct op_node_status {
     bool digest; /* wait for a digest of the present state (reads all of it) */
 };
 
-/* Queue attributes travel as a msgpack map text -> integer | text | bool | nil (the default), kept raw here;
- * raftlog/queue.h holds the table of names, bounds and defaults. */
+/* Queue attributes travel as a msgpack map text -> integer | text | bool | nil (the
+ * default), kept raw here; raftlog/queue.h holds the table of names, bounds and
+ * defaults. */
 struct op_queue_create {
     struct slice queue;
     struct slice attributes; /* raw msgpack map; absent = all defaults */
@@ -118,21 +125,24 @@ struct op_queue_purge {
     struct slice queue;
 };
 
-/* Opens a producer session or takes it over: the epoch grows and fences the former holder. */
+/* Opens a producer session or takes it over: the epoch grows and fences the former
+ * holder. */
 struct op_session_open {
     struct slice session; /* 16 bytes, chosen by the client */
 };
 
 struct op_send_entry {
     struct slice body;       /* required, may be empty */
-    struct slice attributes; /* raw msgpack map, <= LIMIT_ATTRIBUTES pairs text -> scalar; absent = none */
+    struct slice attributes; /* raw msgpack map, <= LIMIT_ATTRIBUTES pairs
+                              * text -> scalar; absent = none */
     struct slice tag;
-    struct slice keys;       /* raw msgpack array of <= LIMIT_KEYS texts; absent = none */
+    struct slice keys; /* raw msgpack array of <= LIMIT_KEYS texts; absent = none */
     struct slice group;
     struct slice dedup_id;
-    struct slice retry; /* raw msgpack map: the message's own retry policy, <= LIMIT_RETRY_SETTINGS pairs
-                         * text -> bool | integer | text | array of ms; absent = the queue's */
-    uint32_t priority;       /* 1..16, 0 = absent (8) */
+    struct slice retry; /* raw msgpack map: the message's own retry policy, <=
+                         * LIMIT_RETRY_SETTINGS pairs text -> bool | integer | text |
+                         * array of ms; absent = the queue's */
+    uint32_t priority;  /* 1..16, 0 = absent (8) */
     struct optional_ms delay;
     struct optional_ms deliver_at; /* not together with delay */
     struct optional_ms ttl;
@@ -142,19 +152,19 @@ struct op_send {
     struct slice queue;
     struct slice session; /* 16 bytes, or absent: an unnumbered send */
     uint32_t epoch;
-    uint64_t sequence;    /* of this request within the session, from 1, without gaps */
+    uint64_t sequence; /* of this request within the session, from 1, without gaps */
     struct op_send_entry *entries;
     uint32_t count; /* 1..LIMIT_BATCH */
 };
 
 struct op_receive {
-    struct slice *queues; /* in order of preference */
-    uint32_t queue_count; /* 1..LIMIT_RECEIVE_QUEUES */
-    uint32_t max;         /* 1..LIMIT_BATCH, default 1 */
-    int64_t wait_ms;      /* 0..LIMIT_WAIT_MS, default 0 */
+    struct slice *queues;     /* in order of preference */
+    uint32_t queue_count;     /* 1..LIMIT_RECEIVE_QUEUES */
+    uint32_t max;             /* 1..LIMIT_BATCH, default 1 */
+    int64_t wait_ms;          /* 0..LIMIT_WAIT_MS, default 0 */
     struct optional_ms lease; /* 0..LIMIT_LEASE_MAX_MS; absent = the queue's */
-    struct slice attempt; /* 16 bytes: a repeat returns the same messages; absent = none */
-    struct slice filter;  /* tag filter expression; absent = every message */
+    struct slice attempt;     /* 16 bytes: a repeat returns the same; absent = none */
+    struct slice filter;      /* tag filter expression; absent = every message */
 };
 
 enum settle_kind {
@@ -167,8 +177,10 @@ enum settle_kind {
 };
 
 struct op_settle_entry {
-    struct slice receipt;     /* as received; any length up to LIMIT_RECEIPT reaches receipt_unpack */
-    struct optional_ms delay; /* EXTEND: the new lease, counted from now (required). RELEASE, FAIL: delay */
+    struct slice receipt;     /* as received; any length up to LIMIT_RECEIPT reaches
+                                 receipt_unpack */
+    struct optional_ms delay; /* EXTEND: the new lease, counted from now (required).
+                                 RELEASE, FAIL: delay */
     struct slice reason;      /* FAIL, REJECT, PARK; cut at LIMIT_REASON */
 };
 
@@ -176,8 +188,9 @@ struct op_settle {
     struct slice queue;
     enum settle_kind kind;
     struct op_settle_entry *entries;
-    uint32_t count; /* 1..LIMIT_BATCH */
-    bool undelivered; /* RELEASE, by the leader only: the receiver was gone; takes the delivery count back */
+    uint32_t count;   /* 1..LIMIT_BATCH */
+    bool undelivered; /* RELEASE, by the leader only: the receiver was gone; takes the
+                         delivery count back */
 };
 
 /* PARKED -> READY with counters at 0: one message by id, or the oldest `count`. */
@@ -185,24 +198,25 @@ struct op_kick {
     struct slice queue;
     bool has_id;
     struct message_id id;
-    uint32_t count; /* 1..LIMIT_FIRE, default 1; 0 = absent, as it must be beside an id */
+    uint32_t count; /* 1..LIMIT_FIRE, default 1; 0 = absent, as beside an id */
 };
 
 struct op_peek {
     struct slice queue;
     enum message_state state; /* READY (default), LEASED, SCHEDULED, PARKED */
-    struct slice cursor;      /* opaque, from the last answer; absent = from the start */
-    uint32_t limit;           /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+    struct slice cursor; /* opaque, from the last answer; absent = from the start */
+    uint32_t limit;      /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
 struct op_stats {
-    struct slice queue; /* absent: all queues, in pages of `limit` by name after `after` */
-    struct slice after;
+    struct slice queue; /* absent: all queues, in pages by name */
+    struct slice after; /* cursor: names greater than this */
     uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
 struct op_member_add {
-    uint64_t node; /* it must have started with an empty disk and knocked at this cluster */
+    uint64_t
+        node; /* it must have started with an empty disk and knocked at this cluster */
 };
 
 struct op_member_remove {
@@ -217,13 +231,15 @@ struct op_transfer {
     uint64_t node; /* 0 = whoever is most up to date */
 };
 
-/* Replicated and applied without effect: measures the log alone (bench) and proves a round trip. */
+/* Replicated and applied without effect: measures the log alone (bench) and proves a
+ * round trip. */
 struct op_noop {
     struct slice body;
 };
 
 struct op_request {
-    uint64_t id; /* chosen by the client; replies carry it; unique among its requests in flight */
+    uint64_t id; /* chosen by the client; replies carry it; unique among its requests in
+                    flight */
     enum op_code op;
     union {
         struct op_hello hello;
@@ -258,11 +274,12 @@ struct op_stamp {
     int64_t cluster_ms;
 };
 
-/* The detail of a status other than OK, of a reply or of one entry. Absent fields are NULL slices. */
+/* The detail of a status other than OK, of a reply or of one entry. Absent fields are
+ * NULL slices. */
 struct op_error {
     int status;
-    struct slice message;  /* one sentence: what, why, what to do */
-    struct slice element;  /* the argument or attribute at fault */
+    struct slice message; /* one sentence: what, why, what to do */
+    struct slice element; /* the argument or attribute at fault */
     bool has_bounds;
     int64_t low;
     int64_t high;
@@ -285,11 +302,12 @@ struct op_hello_reply {
 
 struct op_queue_info {
     struct slice name;
-    struct slice attributes; /* raw msgpack map of every attribute, in the table's order */
+    struct slice attributes; /* raw msgpack map of all, in the table's order */
     uint64_t ready, leased, scheduled, parked, acked, bytes;
     int64_t oldest_ready_ms; /* age of the oldest READY message; 0 = none */
     uint64_t overdue;        /* SCHEDULED whose due time has passed */
-    uint64_t sent, received, acked_total, failed, dead_lettered; /* since the queue was created */
+    uint64_t sent, received, acked_total, failed,
+        dead_lettered; /* since the queue was created */
 };
 
 struct op_queue_create_reply {
@@ -297,14 +315,16 @@ struct op_queue_create_reply {
 };
 
 struct op_queue_list_reply {
-    struct op_queue_info *queues; /* QUEUE_SHOW: one. STATS, QUEUE_LIST: a page in name order */
+    struct op_queue_info
+        *queues; /* QUEUE_SHOW: one. STATS, QUEUE_LIST: a page in name order */
     uint32_t count;
     bool more;
 };
 
 struct op_session_open_reply {
     uint32_t epoch;
-    uint64_t next_sequence; /* 1 after an opening: numbering starts anew with the epoch */
+    uint64_t
+        next_sequence; /* 1 after an opening: numbering starts anew with the epoch */
 };
 
 struct op_send_result {
@@ -345,15 +365,15 @@ struct op_message {
 
 struct op_receive_reply {
     struct op_message *messages;
-    uint32_t count; /* 0 = nothing became ready within the wait */
+    uint32_t count;      /* 0 = nothing became ready within the wait */
     struct slice cursor; /* PEEK: go on from here; absent at the end */
 };
 
 struct op_settle_result {
     struct op_error error;
-    bool late;    /* after the deadline, but nobody had taken it */
-    bool already; /* acked before with this same receipt */
-    bool capped;  /* EXTEND: cut to max_lease_total */
+    bool late;                /* after the deadline, but nobody had taken it */
+    bool already;             /* acked before with this same receipt */
+    bool capped;              /* EXTEND: cut to max_lease_total */
     enum message_state state; /* where the message is now */
     int64_t next_visible_at;
 };
@@ -375,7 +395,8 @@ struct op_member {
     enum node_role role;
     struct slice peer_address;
     struct slice client_address;
-    uint64_t match; /* leader only: last log index this member is known to hold; else 0 */
+    uint64_t
+        match; /* leader only: last log index this member is known to hold; else 0 */
     bool reachable; /* leader only */
 };
 
@@ -383,7 +404,7 @@ struct op_node_status_reply {
     uint64_t node;
     struct slice cluster; /* its name */
     struct slice version; /* of the program */
-    struct slice state;   /* "blank", "joining", "follower", "candidate", "leader", "stopping" */
+    struct slice state; /* "blank", "joining", "follower", "candidate", "leader", ... */
     uint64_t term;
     uint64_t leader_id;
     struct slice leader;
@@ -399,7 +420,8 @@ struct op_reply {
     uint64_t id;
     enum op_code op; /* not on the wire: the asker knows what it asked */
     struct op_stamp stamp;
-    struct op_error error; /* error.status == HF_OK: the member of the union that belongs to op is valid */
+    struct op_error error; /* error.status == HF_OK: the member of the union that
+                              belongs to op is valid */
     union {
         struct op_hello_reply hello;
         struct op_node_status_reply node_status;
@@ -419,48 +441,55 @@ struct op_reply {
 const char *op_name(unsigned op);
 bool op_is_logged(enum op_code op);
 
-/* 1 to LIMIT_QUEUE_NAME letters, digits and . _ - : / beginning with a letter, a digit or _. */
+/* 1 to LIMIT_QUEUE_NAME letters, digits and . _ - : / beginning with a letter, a digit
+ * or _. */
 bool op_queue_name_valid(struct slice name);
 
-/* Append the msgpack of a request or reply to `out` (without the frame's length word). A member that equals
- * what its absence means (NULL slice, unset time, 0, or the default in the comment) is not written; nothing
- * else is checked, so that a client learns the server's own words. A reason is cut to LIMIT_REASON.
- * HF_E_MEMORY_LOW: out->failed is set. HF_E_TOO_LARGE: it would exceed LIMIT_FRAME_BYTES. In both cases
+/* Append the msgpack of a request or reply to `out` (without the frame's length word).
+ * A member that equals what its absence means (NULL slice, unset time, 0, or the
+ * default in the comment) is not written; nothing else is checked, so that a client
+ * learns the server's own words. A reason is cut to LIMIT_REASON. HF_E_MEMORY_LOW:
+ * out->failed is set. HF_E_TOO_LARGE: it would exceed LIMIT_FRAME_BYTES. In both cases
  * out->len is what it was. */
 int op_encode_request(const struct op_request *request, struct op_buffer *out);
-/* error.status decides: HF_OK writes the member of the union that belongs to reply->op, everything else the
- * error; then reply->op may be 0 (the request could not be read). */
+/* error.status decides: HF_OK writes the member of the union that belongs to reply->op,
+ * everything else the error; then reply->op may be 0 (the request could not be read).
+ */
 int op_encode_reply(const struct op_reply *reply, struct op_buffer *out);
 
 /* Append only the field map of a request: the body of a command in the log. */
 int op_encode_fields(const struct op_request *request, struct op_buffer *out);
 
-/* Decode one whole message. On a refusal `error` (required) has the status returned, and says what is wrong
- * with which element and its bounds; request->id is set whenever it could be read (else 0), so that the refusal
- * can be answered; the rest of *request is then undefined. Texts of `error` live in the arena or for ever.
- *   HF_E_PROTOCOL: not msgpack of this shape; the connection cannot go on.
- *   HF_E_UNSUPPORTED: unknown operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit, a field
- *   has another type, or is missing. HF_E_MEMORY_LOW: the arena is full.
- *   After these the connection goes on: the frame was whole.
- * Absent fields have their defaults: receive max 1, limit LIMIT_LIST_DEFAULT, peek state READY, kick count 1
- * unless it has an id. A field whose value is nil is absent. In a send of several entries one bad entry refuses
- * the request: what depends on the queue (its max_message_bytes, its max_delay) is not known here and is
- * answered per entry by the state machine.
- * `fields`, if not NULL, receives the raw field map: what a command in the log carries. Fields that only the
- * leader may write (undelivered) are refused here, so the map is safe to log as it is. */
-int op_decode_request(struct slice message, struct arena *arena, struct op_request *request,
-                      struct slice *fields, struct op_error *error);
+/* Decode one whole message. On a refusal `error` (required) has the status returned,
+ * and says what is wrong with which element and its bounds; request->id is set whenever
+ * it could be read (else 0), so that the refusal can be answered; the rest of *request
+ * is then undefined. Texts of `error` live in the arena or for ever. HF_E_PROTOCOL: not
+ * msgpack of this shape; the connection cannot go on. HF_E_UNSUPPORTED: unknown
+ * operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit, a field has
+ * another type, or is missing. HF_E_MEMORY_LOW: the arena is full. After these the
+ * connection goes on: the frame was whole. Absent fields have their defaults: receive
+ * max 1, limit LIMIT_LIST_DEFAULT, peek state READY, kick count 1 unless it has an id.
+ * A field whose value is nil is absent. In a send of several entries one bad entry
+ * refuses the request: what depends on the queue (its max_message_bytes, its max_delay)
+ * is not known here and is answered per entry by the state machine. `fields`, if not
+ * NULL, receives the raw field map: what a command in the log carries. Fields that only
+ * the leader may write (undelivered) are refused here, so the map is safe to log as it
+ * is. */
+int op_decode_request(struct slice message, struct arena *arena,
+                      struct op_request *request, struct slice *fields,
+                      struct op_error *error);
 
-/* HF_E_PROTOCOL: the server does not speak this protocol, or breaks its bounds. HF_E_MEMORY_LOW: the arena is
- * full. Otherwise HF_OK, and reply->error.status is how the request ended; HF_E_INTERNAL stands for a status
- * that this version does not know (its message is kept). */
+/* HF_E_PROTOCOL: the server does not speak this protocol, or breaks its bounds.
+ * HF_E_MEMORY_LOW: the arena is full. Otherwise HF_OK, and reply->error.status is how
+ * the request ended; HF_E_INTERNAL stands for a status that this version does not know
+ * (its message is kept). */
 int op_decode_reply(struct slice message, enum op_code op, struct arena *arena,
                     struct op_reply *reply);
 /* The id of a reply, for finding the request it answers before decoding it. */
 int op_decode_reply_id(struct slice message, uint64_t *id);
 
-/* Decode the field map of a command from the log; the same checks and refusals as op_decode_request, except
- * that leader's fields are allowed. */
+/* Decode the field map of a command from the log; the same checks and refusals as
+ * op_decode_request, except that leader's fields are allowed. */
 int op_decode_fields(struct slice fields, enum op_code op, struct arena *arena,
                      struct op_request *request, struct op_error *error);
 

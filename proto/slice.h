@@ -1,4 +1,5 @@
-/* slice.h: borrowed bytes, an optional number, and a message id: the small values that every layer shares. */
+/* slice.h: borrowed bytes, an optional number, and a message id: the small values that
+ * every layer shares. */
 #ifndef HF_PROTO_SLICE_H
 #define HF_PROTO_SLICE_H
 
@@ -6,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Borrowed bytes. data == NULL means absent; an empty value has data != NULL and len == 0. */
+/* Borrowed bytes. data == NULL means absent; an empty value has data != NULL and a len
+ * of 0. */
 struct slice {
     const uint8_t *data;
     uint32_t len;
@@ -18,8 +20,9 @@ struct optional_ms {
     int64_t value;
 };
 
-/* 128 bits, time-ordered. high = sent ms (48 bits) << 16 | shard (16 bits); low = the numeric alias, a
- * counter of the state machine that is never reused. 16 bytes big-endian on the wire, 32 hex digits in print. */
+/* 128 bits, time-ordered. high = sent ms (48 bits) << 16 | shard (16 bits); low = the
+ * numeric alias, a counter of the state machine that is never reused. 16 bytes
+ * big-endian on the wire, 32 hex digits in print. */
 struct message_id {
     uint64_t high;
     uint64_t low;

@@ -169,42 +169,42 @@ static void splice(struct input *in, size_t at, size_t removed, const uint8_t *b
     in->len = in->len - removed + added;
 }
 
-static void mutate(struct random *r, struct input *in, const struct input *other)
+static void mutate(struct dice *r, struct input *in, const struct input *other)
 {
-    size_t at = in->len == 0 ? 0 : random_below(r, in->len);
+    size_t at = in->len == 0 ? 0 : dice_below(r, in->len);
     uint8_t bytes[256];
     size_t n;
 
-    switch (random_below(r, 8)) {
+    switch (dice_below(r, 8)) {
     case 0: /* flip a bit */
         if (in->len > 0) {
-            in->data[at] ^= (uint8_t)(1u << random_below(r, 8));
+            in->data[at] ^= (uint8_t)(1u << dice_below(r, 8));
         }
         return;
     case 1: /* another byte */
         if (in->len > 0) {
-            in->data[at] = (uint8_t)random_next(r);
+            in->data[at] = (uint8_t)dice_next(r);
         }
         return;
     case 2: /* lose some */
-        splice(in, at, 1 + random_below(r, 16), bytes, 0);
+        splice(in, at, 1 + dice_below(r, 16), bytes, 0);
         return;
     case 3: /* gain some */
-        n = 1 + random_below(r, 16);
+        n = 1 + dice_below(r, 16);
         for (size_t i = 0; i < n; i++) {
-            bytes[i] = (uint8_t)random_next(r);
+            bytes[i] = (uint8_t)dice_next(r);
         }
         splice(in, at, 0, bytes, n);
         return;
     case 4: /* double some */
         n = in->len - at < sizeof bytes ? in->len - at : sizeof bytes;
-        n = n == 0 ? 0 : 1 + random_below(r, n);
+        n = n == 0 ? 0 : 1 + dice_below(r, n);
         memcpy(bytes, in->data + at, n);
         splice(in, at, 0, bytes, n);
         return;
     case 5: /* a known evil, over or between */
-        n = random_below(r, sizeof tokens / sizeof tokens[0]);
-        splice(in, at, random_below(r, 2) == 0 ? 0 : tokens[n].len, tokens[n].bytes,
+        n = dice_below(r, sizeof tokens / sizeof tokens[0]);
+        splice(in, at, dice_below(r, 2) == 0 ? 0 : tokens[n].len, tokens[n].bytes,
                tokens[n].len);
         return;
     case 6: /* cut */
@@ -212,7 +212,7 @@ static void mutate(struct random *r, struct input *in, const struct input *other
         return;
     default: /* go on with another seed */
         if (other->len > 0) {
-            size_t from = random_below(r, other->len);
+            size_t from = dice_below(r, other->len);
 
             n = other->len - from < sizeof bytes ? other->len - from : sizeof bytes;
             splice(in, at, in->len, other->data + from, n);
@@ -226,7 +226,7 @@ static void run_round(const struct input *seeds, uint32_t count, uint64_t seed,
                       uint64_t round)
 {
     static uint8_t scratch[INPUT_MAX];
-    struct random r = {.state = (seed + round + 1) * 0x9e3779b97f4a7c15ull};
+    struct dice r = {.state = (seed + round + 1) * 0x9e3779b97f4a7c15ull};
     struct input in = {.data = scratch};
     const struct input *from;
     uint64_t mutations;
@@ -234,13 +234,13 @@ static void run_round(const struct input *seeds, uint32_t count, uint64_t seed,
     if (r.state == 0) {
         r.state = 1;
     }
-    (void)random_next(&r); /* the first number still resembles the seed */
-    from = &seeds[random_below(&r, count)];
+    (void)dice_next(&r); /* the first number still resembles the seed */
+    from = &seeds[dice_below(&r, count)];
     memcpy(in.data, from->data, from->len);
     in.len = from->len;
-    mutations = 1 + random_below(&r, 6);
+    mutations = 1 + dice_below(&r, 6);
     for (uint64_t i = 0; i < mutations; i++) {
-        mutate(&r, &in, &seeds[random_below(&r, count)]);
+        mutate(&r, &in, &seeds[dice_below(&r, count)]);
     }
     current_round = round;
     run(in.data, in.len);

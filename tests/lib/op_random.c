@@ -17,7 +17,7 @@ const unsigned op_all[] = {
 };
 const uint32_t op_all_count = sizeof op_all / sizeof op_all[0];
 
-void random_seed(struct random *r, const char *test, uint64_t fallback)
+void dice_seed(struct dice *r, const char *test, uint64_t fallback)
 {
     const char *given = getenv("HOLDFAST_SEED");
 
@@ -28,7 +28,7 @@ void random_seed(struct random *r, const char *test, uint64_t fallback)
     printf("%s: replay with HOLDFAST_SEED=%llu\n", test, (unsigned long long)r->state);
 }
 
-uint64_t random_next(struct random *r)
+uint64_t dice_next(struct dice *r)
 {
     r->state ^= r->state << 13;
     r->state ^= r->state >> 7;
@@ -36,29 +36,29 @@ uint64_t random_next(struct random *r)
     return r->state;
 }
 
-uint64_t random_below(struct random *r, uint64_t bound)
+uint64_t dice_below(struct dice *r, uint64_t bound)
 {
-    return (random_next(r) >> 11) % bound;
+    return (dice_next(r) >> 11) % bound;
 }
 
-static int64_t random_between(struct random *r, int64_t low, int64_t high)
+static int64_t random_between(struct dice *r, int64_t low, int64_t high)
 {
     uint64_t span = (uint64_t)high - (uint64_t)low;
 
-    switch (random_below(r, 4)) {
+    switch (dice_below(r, 4)) {
     case 0:
         return low;
     case 1:
         return high;
     default:
         if (span == UINT64_MAX) {
-            return (int64_t)random_next(r);
+            return (int64_t)dice_next(r);
         }
-        return (int64_t)((uint64_t)low + random_next(r) % (span + 1));
+        return (int64_t)((uint64_t)low + dice_next(r) % (span + 1));
     }
 }
 
-static struct slice random_bytes(struct random *r, struct arena *arena, int64_t low,
+static struct slice random_bytes(struct dice *r, struct arena *arena, int64_t low,
                                  int64_t high)
 {
     size_t len = (size_t)random_between(r, low, high < TEXT_MAX ? high : TEXT_MAX);
@@ -66,12 +66,12 @@ static struct slice random_bytes(struct random *r, struct arena *arena, int64_t 
 
     CHECK(bytes != NULL);
     for (size_t i = 0; i < len; i++) {
-        bytes[i] = (uint8_t)random_next(r);
+        bytes[i] = (uint8_t)dice_next(r);
     }
     return slice_of(bytes, len);
 }
 
-static struct slice random_name(struct random *r, struct arena *arena)
+static struct slice random_name(struct dice *r, struct arena *arena)
 {
     static const char letters[] = "abcXYZ0189._-/:";
     struct slice name = random_bytes(r, arena, 1, LIMIT_QUEUE_NAME);
@@ -94,11 +94,11 @@ static struct slice arena_buffer(struct arena *arena, struct op_buffer *b)
     return s;
 }
 
-static void random_scalar(struct random *r, struct arena *arena, uint32_t types,
+static void random_scalar(struct dice *r, struct arena *arena, uint32_t types,
                           struct op_buffer *b)
 {
     for (;;) {
-        unsigned type = (unsigned)random_below(r, PACK_EXTENSION);
+        unsigned type = (unsigned)dice_below(r, PACK_EXTENSION);
 
         if ((types >> type & 1u) == 0) {
             continue;
@@ -108,13 +108,13 @@ static void random_scalar(struct random *r, struct arena *arena, uint32_t types,
             pack_nil(b);
             return;
         case PACK_BOOL:
-            pack_bool(b, random_below(r, 2) == 0);
+            pack_bool(b, dice_below(r, 2) == 0);
             return;
         case PACK_INT:
-            pack_int(b, (int64_t)random_next(r));
+            pack_int(b, (int64_t)dice_next(r));
             return;
         case PACK_DOUBLE:
-            pack_double(b, (double)random_next(r));
+            pack_double(b, (double)dice_next(r));
             return;
         case PACK_TEXT:
             pack_text(b, random_bytes(r, arena, 0, 40));
@@ -131,10 +131,10 @@ static void random_scalar(struct random *r, struct arena *arena, uint32_t types,
     }
 }
 
-static struct slice random_map(struct random *r, struct arena *arena,
+static struct slice random_map(struct dice *r, struct arena *arena,
                                const struct field *f)
 {
-    uint32_t count = (uint32_t)random_below(r, LIST_MAX);
+    uint32_t count = (uint32_t)dice_below(r, LIST_MAX);
     struct op_buffer b = {0};
 
     pack_map(&b, count);
@@ -150,10 +150,10 @@ static struct slice random_map(struct random *r, struct arena *arena,
     return arena_buffer(arena, &b);
 }
 
-static struct slice random_texts_raw(struct random *r, struct arena *arena,
+static struct slice random_texts_raw(struct dice *r, struct arena *arena,
                                      const struct field *f)
 {
-    uint32_t count = (uint32_t)random_below(r, (uint64_t)f->high + 1);
+    uint32_t count = (uint32_t)dice_below(r, (uint64_t)f->high + 1);
     struct op_buffer b = {0};
 
     pack_array(&b, count);
@@ -163,17 +163,17 @@ static struct slice random_texts_raw(struct random *r, struct arena *arena,
     return arena_buffer(arena, &b);
 }
 
-static uint32_t random_count(struct random *r, enum op_fill fill, const struct field *f)
+static uint32_t random_count(struct dice *r, enum op_fill fill, const struct field *f)
 {
     int64_t low = f->low > 0 || fill != OP_FILL_ALL ? f->low : 1;
 
     return (uint32_t)random_between(r, low, f->high < LIST_MAX ? f->high : LIST_MAX);
 }
 
-static void fill_record(struct random *r, const struct record *record,
-                        enum op_fill fill, struct arena *arena, uint8_t *base);
+static void fill_record(struct dice *r, const struct record *record, enum op_fill fill,
+                        struct arena *arena, uint8_t *base);
 
-static void fill_texts(struct random *r, const struct field *f, enum op_fill fill,
+static void fill_texts(struct dice *r, const struct field *f, enum op_fill fill,
                        struct arena *arena, uint8_t *base)
 {
     uint32_t count = random_count(r, fill, f);
@@ -191,7 +191,7 @@ static void fill_texts(struct random *r, const struct field *f, enum op_fill fil
     *(uint32_t *)(void *)(base + f->offset_more) = count;
 }
 
-static void fill_records(struct random *r, const struct field *f, enum op_fill fill,
+static void fill_records(struct dice *r, const struct field *f, enum op_fill fill,
                          struct arena *arena, uint8_t *base)
 {
     uint32_t count = random_count(r, fill, f);
@@ -205,12 +205,12 @@ static void fill_records(struct random *r, const struct field *f, enum op_fill f
     *(uint32_t *)(void *)(base + f->offset_more) = count;
 }
 
-static void fill_field(struct random *r, const struct field *f, enum op_fill fill,
+static void fill_field(struct dice *r, const struct field *f, enum op_fill fill,
                        struct arena *arena, uint8_t *base)
 {
     void *at = base + f->offset;
     void *more = base + f->offset_more;
-    int64_t number = (f->flags & FIELD_ANY) != 0 ? (int64_t)random_next(r)
+    int64_t number = (f->flags & FIELD_ANY) != 0 ? (int64_t)dice_next(r)
                                                  : random_between(r, f->low, f->high);
 
     switch ((enum field_kind)f->kind) {
@@ -227,7 +227,7 @@ static void fill_field(struct random *r, const struct field *f, enum op_fill fil
         *(bool *)at = true;
         break;
     case KIND_STATUS:
-        *(int *)at = -(int)random_below(r, 30);
+        *(int *)at = -(int)dice_below(r, 30);
         break;
     case KIND_OPTIONAL_MS:
         *(struct optional_ms *)at = (struct optional_ms){.set = true, .value = number};
@@ -244,10 +244,10 @@ static void fill_field(struct random *r, const struct field *f, enum op_fill fil
         break;
     case KIND_OPTIONAL_ID:
         *(bool *)more = true;
-        *(struct message_id *)at = (struct message_id){random_next(r), random_next(r)};
+        *(struct message_id *)at = (struct message_id){dice_next(r), dice_next(r)};
         break;
     case KIND_ID:
-        *(struct message_id *)at = (struct message_id){random_next(r), random_next(r)};
+        *(struct message_id *)at = (struct message_id){dice_next(r), dice_next(r)};
         break;
     case KIND_MAP:
         *(struct slice *)at = random_map(r, arena, f);
@@ -264,13 +264,13 @@ static void fill_field(struct random *r, const struct field *f, enum op_fill fil
     }
 }
 
-static void fill_record(struct random *r, const struct record *record,
-                        enum op_fill fill, struct arena *arena, uint8_t *base)
+static void fill_record(struct dice *r, const struct record *record, enum op_fill fill,
+                        struct arena *arena, uint8_t *base)
 {
     for (uint32_t i = 0; i < record->count; i++) {
         const struct field *f = &record->fields[i];
         bool wanted =
-            fill == OP_FILL_ALL || (fill == OP_FILL_RANDOM && random_below(r, 2) == 0);
+            fill == OP_FILL_ALL || (fill == OP_FILL_RANDOM && dice_below(r, 2) == 0);
 
         if (wanted || (f->flags & FIELD_REQUIRED) != 0) {
             fill_field(r, f, fill, arena, base);
@@ -281,7 +281,7 @@ static void fill_record(struct random *r, const struct record *record,
 }
 
 /* Fields that exclude or need each other. */
-static void make_consistent(struct random *r, struct op_request *request)
+static void make_consistent(struct dice *r, struct op_request *request)
 {
     struct op_settle *settle = &request->settle;
     struct op_send *send = &request->send;
@@ -297,7 +297,7 @@ static void make_consistent(struct random *r, struct op_request *request)
     case OP_SEND:
         for (uint32_t i = 0; i < send->count; i++) {
             if (send->entries[i].delay.set && send->entries[i].deliver_at.set) {
-                bool first = random_below(r, 2) == 0;
+                bool first = dice_below(r, 2) == 0;
 
                 send->entries[i].delay.set = first;
                 send->entries[i].deliver_at.set = !first;
@@ -340,31 +340,31 @@ static void make_consistent(struct random *r, struct op_request *request)
     }
 }
 
-void op_random_request(struct random *r, unsigned op, enum op_fill fill,
+void op_random_request(struct dice *r, unsigned op, enum op_fill fill,
                        struct arena *arena, struct op_request *request)
 {
     const struct record *record = record_of_request(op);
 
     CHECK(record != NULL);
-    *request = (struct op_request){.id = random_next(r), .op = (enum op_code)op};
+    *request = (struct op_request){.id = dice_next(r), .op = (enum op_code)op};
     fill_record(r, record, fill, arena, (uint8_t *)&request->hello);
     make_consistent(r, request);
 }
 
-void op_random_reply(struct random *r, unsigned op, enum op_fill fill, bool failed,
+void op_random_reply(struct dice *r, unsigned op, enum op_fill fill, bool failed,
                      struct arena *arena, struct op_reply *reply)
 {
     const struct record *record = failed ? record_of_error() : record_of_reply(op);
 
     CHECK(record != NULL);
     *reply = (struct op_reply){
-        .id = random_next(r),
+        .id = dice_next(r),
         .op = (enum op_code)op,
-        .stamp = {random_next(r), random_next(r), (int64_t)random_next(r)},
+        .stamp = {dice_next(r), dice_next(r), (int64_t)dice_next(r)},
     };
     if (failed) {
         fill_record(r, record, fill, arena, (uint8_t *)&reply->error);
-        reply->error.status = -1 - (int)random_below(r, 30);
+        reply->error.status = -1 - (int)dice_below(r, 30);
     } else {
         fill_record(r, record, fill, arena, (uint8_t *)&reply->hello);
     }

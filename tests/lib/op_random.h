@@ -5,17 +5,17 @@
 
 #include "proto/field.h"
 
-/* xorshift64: small, the same everywhere, never 0. */
-struct random {
+/* Random numbers by xorshift64: small, the same everywhere, never 0. */
+struct dice {
     uint64_t state;
 };
 
 /* Seed from the environment variable HOLDFAST_SEED, else `fallback`; prints the line
  * that replays it. */
-void random_seed(struct random *r, const char *test, uint64_t fallback);
-uint64_t random_next(struct random *r);
+void dice_seed(struct dice *r, const char *test, uint64_t fallback);
+uint64_t dice_next(struct dice *r);
 /* 0..bound - 1 */
-uint64_t random_below(struct random *r, uint64_t bound);
+uint64_t dice_below(struct dice *r, uint64_t bound);
 
 enum op_fill {
     OP_FILL_REQUIRED, /* only what must be there */
@@ -29,11 +29,11 @@ extern const uint32_t op_all_count;
 
 /* Fill a valid request of operation `op`; memory comes from the arena. Numbers, lengths
  * and counts are often exactly at their bounds; lists stay short. */
-void op_random_request(struct random *r, unsigned op, enum op_fill fill,
+void op_random_request(struct dice *r, unsigned op, enum op_fill fill,
                        struct arena *arena, struct op_request *request);
 
 /* The same for a reply; `failed` gives one with a status and its details. */
-void op_random_reply(struct random *r, unsigned op, enum op_fill fill, bool failed,
+void op_random_reply(struct dice *r, unsigned op, enum op_fill fill, bool failed,
                      struct arena *arena, struct op_reply *reply);
 
 /* Are two structs the same, field by field? If not, *field is the number of the first

@@ -193,11 +193,11 @@ static void fields_have_the_listed_types(void **state)
  * so does its field map in the log. */
 static void every_request_survives(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
 
     (void)state;
-    random_seed(&r, "every_request_survives", 11);
+    dice_seed(&r, "every_request_survives", 11);
     arena_init(&arena, ARENA_BYTES);
     for (uint32_t i = 0; i < op_all_count; i++) {
         for (int round = 0; round < 300; round++) {
@@ -218,11 +218,11 @@ static void every_request_survives(void **state)
 /* The same for every reply, successful or not. */
 static void every_reply_survives(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
 
     (void)state;
-    random_seed(&r, "every_reply_survives", 12);
+    dice_seed(&r, "every_reply_survives", 12);
     arena_init(&arena, ARENA_BYTES);
     for (uint32_t i = 0; i < op_all_count; i++) {
         for (int round = 0; round < 300; round++) {
@@ -359,11 +359,11 @@ static void absent_fields_have_their_defaults(void **state)
 /* Every truncation of every request is refused, and nothing behind the cut is read. */
 static void every_truncated_request_is_refused(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
 
     (void)state;
-    random_seed(&r, "every_truncated_request_is_refused", 13);
+    dice_seed(&r, "every_truncated_request_is_refused", 13);
     arena_init(&arena, ARENA_BYTES);
     for (uint32_t i = 0; i < op_all_count; i++) {
         struct op_buffer b = {0};
@@ -394,11 +394,11 @@ static void every_truncated_request_is_refused(void **state)
 /* The same for replies. */
 static void every_truncated_reply_is_refused(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
 
     (void)state;
-    random_seed(&r, "every_truncated_reply_is_refused", 14);
+    dice_seed(&r, "every_truncated_reply_is_refused", 14);
     arena_init(&arena, ARENA_BYTES);
     for (uint32_t i = 0; i < 2 * op_all_count; i++) {
         struct op_buffer b = {0};
@@ -690,7 +690,7 @@ static void fields_of_another_shape_are_refused_with_the_id(void **state)
  * same until it fits. */
 static void a_full_arena_is_memory_low(void **state)
 {
-    struct random r = {15};
+    struct dice r = {15};
     struct arena arena;
     struct op_request request;
     struct op_buffer b = {0};
@@ -894,16 +894,16 @@ static void the_log_has_the_same_depth(void **state)
  * is itself sound: if it decodes, it encodes, and decodes to the same. */
 static void mutated_requests_are_refused_or_sound(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
     size_t decoded = 0;
     size_t refused = 0;
 
     (void)state;
-    random_seed(&r, "mutated_requests_are_refused_or_sound", 16);
+    dice_seed(&r, "mutated_requests_are_refused_or_sound", 16);
     arena_init(&arena, ARENA_BYTES);
     for (int round = 0; round < 40000; round++) {
-        unsigned op = op_all[random_below(&r, op_all_count)];
+        unsigned op = op_all[dice_below(&r, op_all_count)];
         struct op_buffer b = {0};
         struct op_request request;
         struct op_error error;
@@ -914,11 +914,11 @@ static void mutated_requests_are_refused_or_sound(void **state)
         arena_reset(&arena);
         op_random_request(&r, op, OP_FILL_RANDOM, &arena, &request);
         assert_int_equal(op_encode_request(&request, &b), HF_OK);
-        at = random_below(&r, b.len);
-        if (random_below(&r, 2) == 0) {
-            b.data[at] = (uint8_t)random_next(&r);
+        at = dice_below(&r, b.len);
+        if (dice_below(&r, 2) == 0) {
+            b.data[at] = (uint8_t)dice_next(&r);
         } else {
-            b.data[at] ^= (uint8_t)(1u << random_below(&r, 8));
+            b.data[at] ^= (uint8_t)(1u << dice_below(&r, 8));
         }
         mutated = exact(b.data, b.len);
         rc = decode_request(mutated, b.len, &arena, &request, &error);
@@ -941,15 +941,15 @@ static void mutated_requests_are_refused_or_sound(void **state)
 /* Random bytes are refused or sound, as requests and as replies to every operation. */
 static void random_bytes_are_refused_or_sound(void **state)
 {
-    struct random r;
+    struct dice r;
     struct arena arena;
 
     (void)state;
-    random_seed(&r, "random_bytes_are_refused_or_sound", 17);
+    dice_seed(&r, "random_bytes_are_refused_or_sound", 17);
     arena_init(&arena, ARENA_BYTES);
     for (int round = 0; round < 200000; round++) {
-        size_t len = random_below(&r, 40);
-        unsigned op = op_all[random_below(&r, op_all_count)];
+        size_t len = dice_below(&r, 40);
+        unsigned op = op_all[dice_below(&r, op_all_count)];
         uint8_t bytes[40];
         struct op_request request;
         struct op_error error;
@@ -957,9 +957,9 @@ static void random_bytes_are_refused_or_sound(void **state)
         uint8_t *message;
 
         for (size_t i = 0; i < len; i++) {
-            bytes[i] = (uint8_t)random_next(&r);
+            bytes[i] = (uint8_t)dice_next(&r);
         }
-        if (len > 3 && random_below(&r, 2) == 0) {
+        if (len > 3 && dice_below(&r, 2) == 0) {
             memcpy(bytes, "\x93\x01", 2);
             bytes[2] = (uint8_t)op;
         } else if (len > 8) {

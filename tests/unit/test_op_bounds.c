@@ -976,7 +976,7 @@ static void every_wrong_type_is_refused(void **state)
 static void every_missing_field_is_refused(void **state)
 {
     struct fixture *x = *state;
-    struct random r = {21};
+    struct dice r = {21};
     uint32_t required = 0;
 
     for (uint32_t i = 0; i < op_all_count; i++) {
