@@ -678,19 +678,26 @@ fail:
     return rc;
 }
 
-static void close_fd(int fd)
+static void close_fd(int *fd)
 {
-    if (fd >= 0) {
-        (void)close(fd); /* everything that matters was synced */
+    if (*fd >= 0) {
+        (void)close(*fd); /* everything that matters was synced */
+        *fd = -1;
     }
+}
+
+/* The lock is given back here: the folder may be opened again at once. */
+static void close_fds(struct disk_posix *d)
+{
+    close_fd(&d->segment_fd);
+    close_fd(&d->log_fd);
+    close_fd(&d->lock_fd);
+    close_fd(&d->dir_fd);
 }
 
 static void disk_free(struct disk_posix *d)
 {
-    close_fd(d->segment_fd);
-    close_fd(d->log_fd);
-    close_fd(d->lock_fd);
-    close_fd(d->dir_fd);
+    close_fds(d);
     uv_cond_destroy(&d->reader_wakes);
     uv_cond_destroy(&d->writer_wakes);
     uv_mutex_destroy(&d->mutex);
@@ -771,6 +778,7 @@ void disk_posix_close(struct disk_posix *d, void (*closed)(void *ctx), void *ctx
     int i;
 
     disk_join(d);
+    close_fds(d);
     lists[0] = d->reads;
     lists[1] = d->reads_done;
     for (i = 0; i < 2; i++) {

@@ -378,6 +378,13 @@ void welcome_tick(struct raftlog *r)
 
 /* ---- links ---- */
 
+/* Only a leader with a majority behind it knows who is not a member any more. */
+static bool is_removed(const struct raftlog *r, uint64_t raft_id)
+{
+    return raftlog_may_read(r) &&
+           roster_find(driver_membership(r->driver), raft_id) == NULL;
+}
+
 static enum handshake_status on_admit(void *ctx, const struct handshake_peer *peer)
 {
     struct raftlog *r = ctx;
@@ -388,9 +395,8 @@ static enum handshake_status on_admit(void *ctx, const struct handshake_peer *pe
     if (peer->purpose == PURPOSE_TRANSFER) {
         return replica_admits(r) ? HANDSHAKE_OK : HANDSHAKE_BUSY;
     }
-    if (peer->purpose == PURPOSE_RAFT && raftlog_may_read(r) &&
-        roster_find(driver_membership(r->driver),
-                    identity_raft_id(peer->node, peer->disk_id)) == NULL) {
+    if (peer->purpose == PURPOSE_RAFT &&
+        is_removed(r, identity_raft_id(peer->node, peer->disk_id))) {
         return HANDSHAKE_REMOVED;
     }
     return HANDSHAKE_OK;
@@ -447,6 +453,10 @@ static int on_frame(void *ctx, struct peer_link *l, uint32_t type, struct slice 
     }
     if (purpose == PURPOSE_TRANSFER) {
         return replica_frame(r, l, type, payload);
+    }
+    if (purpose == PURPOSE_RAFT && is_removed(r, raft_id)) {
+        peer_link_close(l); /* it dials again and is told why */
+        return HF_OK;
     }
     if (purpose == PURPOSE_RAFT) {
         report_place(r, raft_id)->heard_ms = node_mono(r);
