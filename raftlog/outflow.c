@@ -26,7 +26,8 @@ void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, bool 
         restart(o, previous, count, now_ms);
         return;
     }
-    if (o->next > o->end) {
+    /* Not for what was just sent: asked for at each heartbeat, it would never be old. */
+    if (goes_on && o->next > o->end) {
         o->began_ms = now_ms;
     }
     if (previous + count > o->end) {
