@@ -555,13 +555,21 @@ int64_t machine_queue_lease(struct machine *m, uint32_t queue)
 
 /* ---- checks and bounds ---- */
 
-static bool is_at_limit(const struct queue *q)
+/* Not even the smallest of the entries fits. */
+static bool is_at_limit(const struct queue *q, const struct op_send *op)
 {
     uint64_t messages = (uint64_t)q->config.value[QUEUE_max_messages];
     uint64_t bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
+    uint64_t smallest = UINT64_MAX;
 
+    for (uint32_t i = 0; i < op->count; i++) {
+        uint64_t size =
+            (uint64_t)op->entries[i].body.len + op->entries[i].attributes.len;
+
+        smallest = size < smallest ? size : smallest;
+    }
     return (messages != 0 && queue_messages(q) >= messages) ||
-           (bytes != 0 && q->bytes >= bytes);
+           (bytes != 0 && (q->bytes > bytes || smallest > bytes - q->bytes));
 }
 
 static int check_send_now(struct machine *m, const struct op_send *op,
@@ -569,10 +577,9 @@ static int check_send_now(struct machine *m, const struct op_send *op,
 {
     int rc = check_send(m, op, error);
 
-    /* Numbered sends go through: their results may be remembered from before the queue
-     * was full. */
+    /* Numbered sends go through: their results may be remembered from before. */
     if (rc == HF_OK && op->session.data == NULL &&
-        is_at_limit(queue_find(&m->queues, op->queue))) {
+        is_at_limit(queue_find(&m->queues, op->queue), op)) {
         return refuse(
             &m->arena, error, HF_E_QUEUE_FULL, "queue",
             "the queue is at max_messages or max_bytes: consume, or raise them");
@@ -638,4 +645,9 @@ bool machine_store_full(const struct machine *m)
 uint64_t machine_store_bytes(const struct machine *m)
 {
     return store_used_bytes(m->store);
+}
+
+uint64_t machine_store_writes(const struct machine *m)
+{
+    return store_writes_total(m->store);
 }

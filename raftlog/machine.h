@@ -171,6 +171,9 @@ void machine_digest_end(struct machine *m, struct digest *d);
 
 /* ---- for tests and a running node's self-check ---- */
 
+/* Tree records written or deleted since the machine was opened. */
+uint64_t machine_store_writes(const struct machine *m);
+
 /* Commit, then read everything and compare: each live message in exactly one place,
  * counters and bounds against a scan, checksums, names, sessions. HF_E_CORRUPT with
  * what is wrong in `why`. */

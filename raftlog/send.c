@@ -51,7 +51,7 @@ static bool is_full(const struct queue *q, uint64_t bytes)
     uint64_t max_bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
 
     return (max_messages != 0 && queue_messages(q) >= max_messages) ||
-           (max_bytes != 0 && (q->bytes >= max_bytes || bytes > max_bytes - q->bytes));
+           (max_bytes != 0 && (q->bytes > max_bytes || bytes > max_bytes - q->bytes));
 }
 
 static int check_fields(struct machine *m, const struct queue *q,

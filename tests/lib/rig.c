@@ -158,9 +158,15 @@ static int apply_bytes(struct rig *r, struct slice entry, struct op_reply **repl
 
     if (rc == HF_OK) {
         r->index++;
+        if (r->log != NULL) {
+            op_buffer_append(r->log, &entry.len, sizeof entry.len);
+            op_buffer_append(r->log, entry.data, entry.len);
+            CHECK(!r->log->failed);
+        }
     }
     *reply = t.reply;
-    if (machine_wants_commit(r->machine)) {
+    if (r->commit_every != 0 ? r->index % r->commit_every == 0
+                             : machine_wants_commit(r->machine)) {
         must(machine_commit(r->machine), "commit", "");
     }
     return rc;
@@ -171,6 +177,26 @@ int rig_apply_entry(struct rig *r, struct slice entry)
     struct op_reply *ignored;
 
     return apply_bytes(r, entry, &ignored);
+}
+
+void rig_replay(struct rig *r, const struct op_buffer *log)
+{
+    struct op_buffer *kept = r->log;
+    uint64_t index = 0;
+    size_t at = 0;
+
+    r->log = NULL;
+    while (at < log->len) {
+        uint32_t len;
+
+        memcpy(&len, log->data + at, sizeof len);
+        at += sizeof len;
+        if (++index > r->index) {
+            must(rig_apply_entry(r, slice_of(log->data + at, len)), "replay", "");
+        }
+        at += len;
+    }
+    r->log = kept;
 }
 
 static struct op_reply *apply_command(struct rig *r, uint8_t type, struct slice body)

@@ -22,8 +22,10 @@ struct rig {
     uint64_t random;
     const char *actor;
     struct entry_builder entry;
-    uint64_t fired; /* by the last fire */
-    bool follower;  /* apply without asking for outcomes */
+    uint64_t fired;        /* by the last fire */
+    bool follower;         /* apply without asking for outcomes */
+    uint32_t commit_every; /* entries; 0: when the machine wants to */
+    struct op_buffer *log; /* when set: every entry applied, u32 length first */
 };
 
 #define RIG_START_MS 1700000000000ll
@@ -41,6 +43,8 @@ struct op_reply *rig_apply(struct rig *r, const struct op_request *request);
 /* The same for the bytes of a whole entry, built elsewhere. Gives the status of
  * machine_apply. */
 int rig_apply_entry(struct rig *r, struct slice entry);
+/* Apply what a log holds above the machine's index; entries are numbered from 1. */
+void rig_replay(struct rig *r, const struct op_buffer *log);
 uint64_t rig_fire(struct rig *r, uint32_t queue);
 /* Fire whatever is due until nothing is, as a leader would. Returns how many records
  * moved. */

@@ -1,0 +1,127 @@
+/* model.h: what the state machine should do, written down a second time in the
+ * plainest way: arrays in memory, linear searches, no indexes, no log, no disk. It
+ * shares no code with raftlog.
+ *
+ * Each call takes a request that was applied and the reply it got, does the same to
+ * the model, and says whether the reply is what it should be. */
+#ifndef HF_TESTS_MACHINE_MODEL_H
+#define HF_TESTS_MACHINE_MODEL_H
+
+#include "proto/limits.h"
+#include "proto/op.h"
+
+#define MODEL_QUEUES   12 /* names q0, q1, ... */
+#define MODEL_SESSIONS 3
+#define MODEL_RESULTS  64
+#define MODEL_ATTEMPTS 64
+
+struct model_config {
+    int64_t lease, delay, max_delay, overflow, max_message_bytes, max_messages,
+        max_bytes, retention, max_failures, by_deliveries, max_lease_total,
+        max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
+        retry_max, retry_jitter;
+};
+
+struct model_message {
+    uint64_t id;
+    int64_t sent_ms;
+    int queue;
+    enum message_state state;
+    int64_t due_ms; /* deadline or due time */
+    int64_t first_deadline_ms;
+    int64_t position_ms, first_received_ms, since_ms, expires_ms;
+    uint32_t priority, deliveries, failures, epoch;
+    bool retry, lapsed;
+    uint32_t body_bytes, bytes;
+    uint8_t fill;
+    char error[40];
+};
+
+struct model_gone {
+    uint64_t id;
+    enum gone_reason reason;
+    uint32_t epoch;
+    int64_t at_ms;
+};
+
+struct model_queue {
+    bool exists;
+    char name[8];
+    uint32_t number;
+    struct model_config config;
+    uint64_t floor_id;
+    uint64_t sent, received, acked_total, failed, dead_lettered;
+};
+
+struct model_result {
+    uint64_t sequence;
+    uint32_t count;
+    struct {
+        int status;
+        uint64_t id;
+        enum message_state state;
+        int64_t due_ms;
+    } entries[8];
+};
+
+struct model_session {
+    bool exists;
+    uint32_t epoch;
+    int64_t used_ms;
+    uint64_t highest;
+    struct model_result results[MODEL_RESULTS];
+    uint32_t result_count;
+};
+
+struct model_attempt {
+    uint8_t id;
+    uint32_t queue; /* number */
+    int64_t at_ms;
+    uint32_t count;
+    struct {
+        uint64_t id;
+        uint32_t epoch;
+    } entries[LIMIT_BATCH];
+};
+
+struct model {
+    struct model_queue queues[MODEL_QUEUES];
+    struct model_message *messages;
+    uint32_t count, capacity;
+    struct model_gone *gone;
+    uint32_t gone_count, gone_capacity;
+    struct model_session sessions[MODEL_SESSIONS];
+    struct model_attempt attempts[MODEL_ATTEMPTS];
+    uint32_t attempt_count;
+    uint64_t next_id;
+    uint32_t next_queue;
+    int64_t now_ms;
+    int64_t grace_ms;
+    char why[400];
+};
+
+void model_init(struct model *m);
+void model_done(struct model *m);
+void model_config_defaults(struct model_config *c);
+
+/* The stamp of the next command. */
+void model_time(struct model *m, int64_t now_ms);
+
+/* `config` is what a create or set asked for, in the model's words. False, and `why`,
+ * when the reply is not what it should be. */
+bool model_apply(struct model *m, const struct op_request *request,
+                 const struct model_config *config, const struct op_reply *reply);
+
+void model_fire(struct model *m, uint32_t queue_number); /* 0: chores */
+void model_grace(struct model *m, int64_t until_ms);
+
+bool model_check_stats(struct model *m, int queue, const struct op_queue_info *info);
+/* A peek of everything in one state. */
+bool model_check_peek(struct model *m, int queue, enum message_state state,
+                      const struct op_receive_reply *page);
+
+/* Session i has this id. */
+void model_session_id(int i, uint8_t id[16]);
+void model_attempt_id(uint8_t n, uint8_t id[16]);
+
+#endif
