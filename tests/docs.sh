@@ -22,7 +22,7 @@ while IFS= read -r file; do
         case "$target" in ''|http://*|https://*|mailto:*) continue ;; esac
         [ -e "$folder/$target" ] || refuse "$file links to $target, which does not exist"
     done < <(grep -oE '\]\([^) ]+\)' "$file" | sed 's/^](\(.*\))$/\1/')
-done < <(git ls-files -co --exclude-standard '*.md')
+done < <(git ls-files -co --exclude-standard '*.md' | sort -u)
 
 for folder in proto raftlog broker tests deploy; do
     [ -r "$folder/README.md" ] || refuse "$folder has no README.md"
