@@ -445,6 +445,7 @@ static void write_waiting(struct hf_client *c, int64_t now_ms)
             break;
         }
         if (call->numbered && !number_send(c, call)) {
+            next = call->next; /* the opening of a session may just have been added */
             continue;
         }
         write_call(c, call, node, link);
