@@ -22,6 +22,7 @@
 struct core {
     struct core_config config;
     struct raft raft;
+    int64_t heard_ms; /* when a leader of the present term was last heard */
     bool stepping;
 };
 
@@ -343,6 +344,30 @@ static void widen_window(struct core *c, raft_time before)
     }
 }
 
+static struct raft_server *own_server(struct core *c)
+{
+    for (unsigned i = 0; i < c->raft.configuration.n; i++) {
+        if (c->raft.configuration.servers[i].id == c->config.raft_id) {
+            return &c->raft.configuration.servers[i];
+        }
+    }
+    return NULL;
+}
+
+/* C16. One that is no voter never becomes a candidate, and only candidates forget their leader. */
+static void forget_leader(struct core *c, int64_t now_ms)
+{
+    const struct raft_server *self = own_server(c);
+
+    if (c->raft.state == RAFT_FOLLOWER && (self == NULL || self->role != RAFT_VOTER) &&
+        c->raft.follower_state.current_leader.id != 0 &&
+        now_ms - c->heard_ms >= 2 * (int64_t)c->config.election_ms) {
+        raft_free(c->raft.follower_state.current_leader.address);
+        c->raft.follower_state.current_leader.address = NULL;
+        c->raft.follower_state.current_leader.id = 0;
+    }
+}
+
 int core_tick(struct core *c, int64_t now_ms)
 {
     struct raft_event event = {.type = RAFT_TIMEOUT};
@@ -353,6 +378,9 @@ int core_tick(struct core *c, int64_t now_ms)
 
     if (guarded(c, 14)) {
         ask_again(c, now_ms);
+    }
+    if (guarded(c, 16)) {
+        forget_leader(c, now_ms);
     }
     rc = step(c, now_ms, &event, false, &update);
     if (leader && guarded(c, 13)) {
@@ -380,8 +408,11 @@ static int receive(struct core *c, int64_t now_ms, struct raft_message *m, bool 
 
 static int receive_vote(struct core *c, int64_t now_ms, uint64_t from, const struct rpc *in)
 {
+    struct raft_server *self = own_server(c);
     struct raft_message m;
     struct raft_update update;
+    int role;
+    int rc;
 
     message_init(&m, RAFT_REQUEST_VOTE, from);
     m.request_vote.version = MESSAGE_VERSION;
@@ -391,7 +422,15 @@ static int receive_vote(struct core *c, int64_t now_ms, uint64_t from, const str
     m.request_vote.last_log_term = in->vote.last_term;
     m.request_vote.disrupt_leader = in->vote.disrupt_leader;
     m.request_vote.pre_vote = in->vote.pre_vote;
-    return receive(c, now_ms, &m, false, &update);
+    if (self == NULL || self->role == RAFT_VOTER || !guarded(c, 16)) {
+        return receive(c, now_ms, &m, false, &update);
+    }
+    /* C16. Nothing that the core does for a vote request changes the membership. */
+    role = self->role;
+    self->role = RAFT_VOTER;
+    rc = receive(c, now_ms, &m, false, &update);
+    self->role = role;
+    return rc;
 }
 
 static int receive_vote_result(struct core *c, int64_t now_ms, uint64_t from,
@@ -511,6 +550,9 @@ int core_append(struct core *c, int64_t now_ms, uint64_t from, const struct rpc 
         m.append_entries.entries = list;
         m.append_entries.n_entries = count;
     }
+    if (!stale) {
+        c->heard_ms = now_ms;
+    }
     rc = receive(c, now_ms, &m, stale, &update);
     if (list != NULL) {
         free_payloads(list, count); /* those that were taken are NULL */
@@ -576,6 +618,9 @@ int core_install(struct core *c, int64_t now_ms, uint64_t from, uint64_t term,
     if (m.install_snapshot.data.base == NULL) {
         raft_configuration_close(&m.install_snapshot.conf);
         return HF_E_MEMORY_LOW;
+    }
+    if (!stale) {
+        c->heard_ms = now_ms;
     }
     update.flags = 0;
     rc = receive(c, now_ms, &m, stale, &update);

@@ -12,7 +12,7 @@
  *  - a committed membership is told (core_committed) before a snapshot that contains it is described;
  *  - CATCH_UP is fed only by a leader, for a member, when no other promotion or change is under way.
  *
- * Guards that are about struct raft itself are here: C1, C9, C11, C13, C14 (guard.h has the list). */
+ * Guards that are about struct raft itself are here: C1, C9, C13, C14, C16 (guard.h has the list). */
 #ifndef HF_RAFTLOG_CORE_H
 #define HF_RAFTLOG_CORE_H
 

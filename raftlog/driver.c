@@ -26,7 +26,7 @@
 #define CONTROL_ANSWER_EARLY 0u  /* planted faults of driver_config.disabled_guards */
 #define CONTROL_COMMIT_EARLY 9u
 #define CONTROL_VOTE_UNSYNCED 10u
-#define CONTROL_APPLY_AGAIN 16u
+#define CONTROL_APPLY_AGAIN 31u
 
 /* What is known of one other node. Never freed before the driver: reads may point here. */
 struct peer {
@@ -84,7 +84,6 @@ struct driver {
     struct membership membership;
 
     bool membership_changed;
-    bool rejected; /* the message being received is a rejection */
     bool busy;
     bool failed;
 };
@@ -308,8 +307,7 @@ static void on_append(void *ctx, uint64_t to, uint64_t previous, uint32_t count)
     struct peer *p = peer_get(d, to);
 
     if (p != NULL) {
-        outflow_request(&p->out, previous, count, d->rejected, now_ms(d),
-                        d->config.election_ms / 2);
+        outflow_request(&p->out, previous, count, now_ms(d), d->config.election_ms / 2);
     }
 }
 
@@ -1202,6 +1200,9 @@ static void note_answer(struct driver *d, uint64_t from, const struct rpc *m)
         return;
     }
     p->answer_ms = now;
+    if (m->append_result.rejected > 0) {
+        outflow_refused(&p->out);
+    }
     if (m->append_result.echo == 0 || m->append_result.echo > (uint64_t)now + 1) {
         return;
     }
@@ -1226,10 +1227,8 @@ static int receive_other(struct driver *d, uint64_t from, const struct rpc *m)
     }
     if (m->type == RPC_APPEND_RESULT) {
         note_answer(d, from, m);
-        d->rejected = m->append_result.rejected > 0;
     }
     rc = core_receive(d->core, now_ms(d), from, m);
-    d->rejected = false;
     return stepped(d, rc) ? HF_OK : HF_E_IO;
 }
 
@@ -1341,11 +1340,24 @@ int driver_member_add(struct driver *d, uint64_t raft_id, const char *address)
     return rc != HF_OK ? rc : change(d, &m);
 }
 
+/* C15. Take this node out of two voters only when the other one leads. */
+static bool must_hand_over(struct driver *d, uint64_t raft_id)
+{
+    if (raft_id != d->config.raft_id || membership_voters(&d->membership) != 2) {
+        return false;
+    }
+    (void)driver_transfer(d, 0); /* without another voter to talk to, the caller tries again */
+    return true;
+}
+
 int driver_member_demote(struct driver *d, uint64_t raft_id)
 {
     struct membership m = d->membership;
     int rc = may_change(d);
 
+    if (rc == HF_OK && must_hand_over(d, raft_id)) {
+        return HF_E_CONFLICT;
+    }
     if (rc == HF_OK) {
         rc = membership_set_role(&m, raft_id, MEMBER_SPARE);
     }
@@ -1357,6 +1369,9 @@ int driver_member_remove(struct driver *d, uint64_t raft_id)
     struct membership m = d->membership;
     int rc = may_change(d);
 
+    if (rc == HF_OK && must_hand_over(d, raft_id)) {
+        return HF_E_CONFLICT;
+    }
     if (rc == HF_OK) {
         rc = membership_remove(&m, raft_id);
     }

@@ -57,7 +57,7 @@ struct driver_config {
     const struct driver_callbacks *callbacks;
     void *ctx;
     /* Negative controls of the tests: bit n switches guard Cn off (guard.h). Planted faults: bit 0: answer
-     * before the sync; bit 9: commit is told before the majority; bit 10: the vote is not written; bit 16:
+     * before the sync; bit 9: commit is told before the majority; bit 10: the vote is not written; bit 31:
      * entries are applied again at a start. Always 0 in production. */
     uint32_t disabled_guards;
 };
@@ -98,7 +98,8 @@ uint32_t driver_in_flight(const struct driver *d); /* submitted and not done */
 
 /* ---- membership and leadership (leader only) ----
  * HF_E_NOT_LEADER; HF_E_CONFLICT: a change is under way (retry); HF_E_INVALID_ARGUMENT: no such member or
- * already so. HF_OK: begun; watch `membership`. */
+ * already so, or the last voter. HF_OK: begun; watch `membership`. A leader may take itself out: it steps down
+ * when that is committed. Of two voters it first hands leadership to the other one and says HF_E_CONFLICT. */
 int driver_member_add(struct driver *d, uint64_t raft_id, const char *address); /* as SPARE */
 int driver_member_promote(struct driver *d, uint64_t raft_id); /* catches up first, then VOTER */
 int driver_member_demote(struct driver *d, uint64_t raft_id);  /* to SPARE */

@@ -4,7 +4,7 @@
  * each has a switch in driver_config.disabled_guards (bit = number), so that tests can show what it prevents.
  *
  *  C1  safety     A sole voter makes itself leader without a new term. Entries that it had sent but not
- *                 synced are made again with the same index and term and other content. driver.c takes a
+ *                 synced are made again with the same index and term and other content. core.c takes a
  *                 new term whenever a follower becomes leader in one step.
  *  C2  safety     The answer to an append of an older term carries an uninitialised last index, and with
  *                 previous index 0 it looks like success. See guard_stale_answer.
@@ -21,7 +21,7 @@
  *  C8  liveness   A pre-vote is refused with the asker's term, who therefore never learns the higher one.
  *                 See guard_pre_vote_answer.
  *  C9  undefined  A vote result is looked at through the candidate's part of a union in every state.
- *                 driver.c drops it unless this node is a candidate.
+ *                 core.c drops it unless this node is a candidate.
  *  C10 leak       A snapshot that arrives during an installation is leaked. driver.c installs in one step.
  *  C11 membership A second membership entry that arrives before the first was applied replaces it as "the
  *                 uncommitted one": the first is never booked as committed, and a rollback of the second
@@ -31,9 +31,16 @@
  *                 still behind; the target ignores it, and the transfer is lost. driver.c begins a transfer
  *                 when the target is level.
  *  C13 waste      Each timeout event takes every follower that has not answered since the last one for
- *                 unreachable and sends it back to probing. driver.c widens the window to half an election.
+ *                 unreachable and sends it back to probing. core.c widens the window to half an election.
  *  C14 liveness   A candidate whose election failed goes on without pre-votes, and raises terms for as long
- *                 as it is cut off. driver.c makes it ask again. */
+ *                 as it is cut off. core.c makes it ask again.
+ *  C15 liveness   A leader that takes itself out of two voters, and crashes before the other one has that
+ *                 entry, leaves a cluster that cannot elect: it is no candidate any more, and the other one's
+ *                 log is shorter. driver.c hands leadership to the other one first. No switch.
+ *  C16 liveness   A member that does not know yet that it was made a voter never votes, although the
+ *                 candidate counts on it; and a member that is no voter believes in its last leader for ever.
+ *                 core.c lets it vote and forget. A candidate counts only those whom its own log calls
+ *                 voters, so the vote of another one does no harm. */
 #ifndef HF_RAFTLOG_GUARD_H
 #define HF_RAFTLOG_GUARD_H
 

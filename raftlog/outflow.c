@@ -9,17 +9,18 @@ static void restart(struct outflow *o, uint64_t previous, uint32_t count, int64_
 {
     o->active = true;
     o->heartbeat = true;
+    o->refused = false;
     o->base = previous;
     o->next = previous + 1;
     o->end = previous + count;
     o->began_ms = now_ms;
 }
 
-void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, bool rejected,
-                     int64_t now_ms, int64_t patience_ms)
+void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, int64_t now_ms,
+                     int64_t patience_ms)
 {
     bool goes_on = o->active && previous == o->end;
-    bool just_sent = o->active && !rejected && previous >= o->base && previous < o->end &&
+    bool just_sent = o->active && !o->refused && previous >= o->base && previous < o->end &&
                      now_ms - o->began_ms < patience_ms;
 
     if (!goes_on && !just_sent) {
@@ -27,13 +28,16 @@ void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, bool 
         return;
     }
     /* Not for what was just sent: asked for at each heartbeat, it would never be old. */
-    if (goes_on && o->next > o->end) {
-        o->began_ms = now_ms;
-    }
     if (previous + count > o->end) {
+        o->began_ms = goes_on && o->next > o->end ? now_ms : o->began_ms;
         o->end = previous + count;
     }
     o->heartbeat = o->heartbeat || count == 0 || just_sent;
+}
+
+void outflow_refused(struct outflow *o)
+{
+    o->refused = true;
 }
 
 static uint64_t term_at(const struct outflow_view *v, uint64_t index)

@@ -21,6 +21,7 @@ struct outflow {
     bool active;
     bool heartbeat; /* one is due even if there is nothing else to send */
     bool reading;   /* payloads are being read for it */
+    bool refused;   /* the follower rejected something since sending began */
     uint64_t base;  /* the follower was assumed to have this when sending began */
     uint64_t next;  /* the next entry to send */
     uint64_t end;   /* the last one asked for */
@@ -41,9 +42,12 @@ struct outflow_view {
     uint64_t raft_id;
 };
 
-/* The core asks for `count` entries after `previous`. rejected: the follower just refused what was sent. */
-void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, bool rejected,
-                     int64_t now_ms, int64_t patience_ms);
+/* The core asks for `count` entries after `previous`. patience_ms: how long what was sent may stay without an
+ * answer before it is sent again. */
+void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, int64_t now_ms,
+                     int64_t patience_ms);
+/* The follower rejected something: the next request for what was sent is meant. */
+void outflow_refused(struct outflow *o);
 
 /* Send what can be sent. Returns true when payloads from o->next on have to be read first: the caller reads
  * (setting o->reading) and calls outflow_send. */

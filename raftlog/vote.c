@@ -12,7 +12,8 @@
 
 enum copy_state { COPY_ABSENT, COPY_DAMAGED, COPY_FOREIGN, COPY_GOOD };
 
-static enum copy_state decode(const uint8_t *data, size_t len, struct vote *v)
+/* A good copy that is newer than what `v` holds is taken over. */
+static enum copy_state decode(const uint8_t *data, size_t len, int copy, struct vote *v)
 {
     if (len != VOTE_BYTES || bytes_get_u32(data) != VOTE_MAGIC ||
         bytes_get_u32(data + 4) != crc32c(0, data + 8, VOTE_BYTES - 8)) {
@@ -26,6 +27,7 @@ static enum copy_state decode(const uint8_t *data, size_t len, struct vote *v)
         v->term = bytes_get_u64(data + 24);
         v->voted_for = bytes_get_u64(data + 32);
         v->log_begun = bytes_get_u64(data + 40) == 1;
+        v->write_first = 1 - copy;
     }
     return COPY_GOOD;
 }
@@ -49,7 +51,7 @@ int vote_open(struct vote *v, struct disk disk, uint64_t log_id, char *why, size
                            status_text(rc));
             return rc;
         }
-        state[i] = rc == HF_OK ? decode(data, len, v) : COPY_ABSENT;
+        state[i] = rc == HF_OK ? decode(data, len, i, v) : COPY_ABSENT;
     }
     if (state[0] == COPY_FOREIGN || state[1] == COPY_FOREIGN) {
         (void)snprintf(why, size,
@@ -84,12 +86,14 @@ int vote_write(struct vote *v, uint64_t term, uint64_t voted_for, bool log_begun
     bytes_put_u64(data + 40, log_begun ? 1 : 0);
     bytes_put_u32(data + 4, crc32c(0, data + 8, VOTE_BYTES - 8));
     for (int i = 0; i < 2; i++) {
-        int rc = v->disk.ops->slot_write(v->disk.ctx, DISK_SLOT_VOTE, i, data, sizeof data);
+        int copy = i == 0 ? v->write_first : 1 - v->write_first;
+        int rc = v->disk.ops->slot_write(v->disk.ctx, DISK_SLOT_VOTE, copy, data, sizeof data);
 
         if (rc != HF_OK) {
             return rc;
         }
     }
+    v->write_first = 0;
     v->generation++;
     v->term = term;
     v->voted_for = voted_for;

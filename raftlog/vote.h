@@ -26,6 +26,7 @@ struct vote {
     uint64_t term;
     uint64_t voted_for;
     bool log_begun;
+    int write_first; /* the copy that is not readable, or older: the newest one is overwritten last */
 };
 
 /* Load. Never written gives generation 0, term 0, no vote. HF_E_CORRUPT: both copies are damaged, or they

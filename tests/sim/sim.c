@@ -1,7 +1,7 @@
 /* sim.c: run seeds; stop at the first that violates something, and say how to run it again.
  *
  *     sim [--seeds N] [--from K] [--nodes 3|5|...] [--mode plain|roles|replace|solo] [--control NAME]
- *         [--jobs N] [--calm] [--expect-found] [--verbose]
+ *         [--jobs N] [--calm] [--expect-found] [--verbose] [--trace]
  *
  * Without --mode the mode is drawn from the seed. With --control a guard is switched off or a fault planted;
  * with --expect-found the program succeeds only if the checker finds it. */
@@ -24,10 +24,10 @@ static const struct {
     unsigned bit;
 } controls[] = {
     {"answer-before-sync", 0}, {"commit-before-majority", 9}, {"vote-not-synced", 10},
-    {"apply-again", 16},       {"c1", 1},                     {"c2", 2},
+    {"apply-again", 31},       {"c1", 1},                     {"c2", 2},
     {"c4", 4},                 {"c5", 5},                     {"c7", 7},
     {"c8", 8},                 {"c11", 11},                   {"c12", 12},
-    {"c13", 13},               {"c14", 14},
+    {"c13", 13},               {"c14", 14},                   {"c16", 16},
 };
 
 static const char *const modes[] = {"plain", "roles", "replace", "solo"};
@@ -43,6 +43,7 @@ struct arguments {
     bool calm;
     bool expect_found;
     bool verbose;
+    bool trace;
 };
 
 /* What the workers share. */
@@ -106,6 +107,8 @@ static void run_seeds(const struct arguments *a, struct shared *s, unsigned job)
             .mode = mode_of(a, seed),
             .disabled_guards = a->disabled_guards,
             .calm = a->calm,
+            .verbose = a->verbose,
+            .trace = a->trace,
             .machine = &sim_hash_machine,
         };
         struct world_figures figures;
@@ -199,6 +202,10 @@ static int parse(struct arguments *a, int argc, char **argv)
         }
         if (strcmp(name, "--verbose") == 0) {
             a->verbose = true;
+            continue;
+        }
+        if (strcmp(name, "--trace") == 0) {
+            a->trace = true;
             continue;
         }
         if (strcmp(name, "--seeds") == 0) {

@@ -2,6 +2,7 @@
 #include "tests/sim/world.h"
 
 #include "proto/check.h"
+#include "raftlog/rpc.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -785,11 +786,51 @@ static void finish_write(struct node *n)
     }
 }
 
+static void print_message(const struct world *w, const struct event *e)
+{
+    static const char *const types[] = {"?", "vote", "vote-result", "append", "append-result",
+                                        "timeout-now"};
+    struct rpc_entry *entries;
+    struct rpc m;
+
+    if (rpc_decode(slice_of(e->frame, e->len), &m, &entries) != HF_OK) {
+        return;
+    }
+    printf("%6" PRId64 " %" PRIu32 "->%" PRIu32 " %s term %" PRIu64, w->now_ms, e->from, e->node,
+           types[m.type], m.term);
+    switch (m.type) {
+    case RPC_APPEND:
+        printf(" after %" PRIu64 "^%" PRIu64 " count %" PRIu32 " commit %" PRIu64,
+               m.append.previous_index, m.append.previous_term, m.append.count,
+               m.append.commit);
+        break;
+    case RPC_APPEND_RESULT:
+        printf(" rejected %" PRIu64 " last %" PRIu64, m.append_result.rejected,
+               m.append_result.last_index);
+        break;
+    case RPC_VOTE:
+        printf("%s last %" PRIu64 "^%" PRIu64, m.vote.pre_vote ? " pre" : "", m.vote.last_index,
+               m.vote.last_term);
+        break;
+    case RPC_VOTE_RESULT:
+        printf("%s %s", m.vote_result.pre_vote ? " pre" : "",
+               m.vote_result.granted ? "granted" : "refused");
+        break;
+    case RPC_TIMEOUT_NOW:
+        break;
+    }
+    printf("\n");
+    free(entries);
+}
+
 static void receive(struct world *w, const struct event *e)
 {
     struct node *n = &w->nodes[e->node];
     int rc;
 
+    if (w->options.trace) {
+        print_message(w, e);
+    }
     if (n->up && !n->broken && (w->healed || !w->cut[e->from][e->node])) {
         rc = driver_receive(n->driver, e->from, slice_of(e->frame, e->len));
         if (rc == HF_E_PROTOCOL) {
@@ -900,6 +941,37 @@ static void check_rest(struct world *w)
     checker_finish(w->checker, applied);
 }
 
+static void print_nodes(struct world *w)
+{
+    static const char *const roles[] = {"follower", "candidate", "leader"};
+    static const char *const members[] = {"standby", "voter", "spare"};
+
+    for (uint32_t i = 1; i <= WORLD_NODES_MAX; i++) {
+        const struct node *n = &w->nodes[i];
+        const struct membership *m;
+
+        if (!n->exists) {
+            continue;
+        }
+        printf("node %" PRIu32 ": durable %" PRIu64, i, durable_index(n));
+        if (!n->up) {
+            printf(" down\n");
+            continue;
+        }
+        printf(" %s term %" PRIu64 " leader %" PRIu64 " first %" PRIu64 " last %" PRIu64
+               " commit %" PRIu64 " applied %" PRIu64 "%s%s:",
+               roles[driver_role(n->driver)], driver_term(n->driver), driver_leader(n->driver),
+               driver_first_index(n->driver), driver_last_index(n->driver),
+               driver_commit(n->driver), driver_applied(n->driver),
+               driver_serving(n->driver) ? " serving" : "", n->disk.write ? " writing" : "");
+        m = driver_membership(n->driver);
+        for (uint32_t k = 0; k < m->count; k++) {
+            printf(" %" PRIu64 "=%s", m->members[k].raft_id, members[m->members[k].role]);
+        }
+        printf("\n");
+    }
+}
+
 static void draw_faults(struct world *w)
 {
     w->loss = below(w, 3) ? below(w, 120) : 0;
@@ -970,6 +1042,9 @@ static void run(struct world *w)
         w->now_ms = e.at_ms;
         w->figures->events++;
         handle(w, &e);
+    }
+    if (w->options.verbose) {
+        print_nodes(w);
     }
     if (checker_violation(w->checker) == NULL) {
         check_rest(w);

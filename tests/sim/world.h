@@ -30,6 +30,8 @@ struct world_options {
     enum world_mode mode;
     uint32_t disabled_guards; /* of every node: driver.h */
     bool calm;                /* inject nothing */
+    bool verbose;             /* print the nodes at the end */
+    bool trace;               /* print every message that arrives */
     const struct sim_machine_ops *machine;
 };
 

@@ -16,15 +16,15 @@ static void lost_entries_are_sent_again(void **state)
     int64_t now;
 
     (void)state;
-    outflow_request(&o, 5, 1, false, 1000, PATIENCE_MS);
+    outflow_request(&o, 5, 1, 1000, PATIENCE_MS);
     assert_int_equal(o.next, 6);
     o.next = 7; /* sent */
     for (now = 1030; now < 1000 + PATIENCE_MS; now += 30) {
-        outflow_request(&o, 5, 1, false, now, PATIENCE_MS);
+        outflow_request(&o, 5, 1, now, PATIENCE_MS);
         assert_int_equal(o.next, 7);
         assert_true(o.heartbeat);
     }
-    outflow_request(&o, 5, 1, false, 1000 + PATIENCE_MS, PATIENCE_MS);
+    outflow_request(&o, 5, 1, 1000 + PATIENCE_MS, PATIENCE_MS);
     assert_int_equal(o.next, 6);
     assert_int_equal(o.end, 6);
 }
@@ -35,9 +35,10 @@ static void a_rejection_sends_again_at_once(void **state)
     struct outflow o = {0};
 
     (void)state;
-    outflow_request(&o, 5, 3, false, 1000, PATIENCE_MS);
+    outflow_request(&o, 5, 3, 1000, PATIENCE_MS);
     o.next = 9;
-    outflow_request(&o, 5, 3, true, 1010, PATIENCE_MS);
+    outflow_refused(&o);
+    outflow_request(&o, 5, 3, 1010, PATIENCE_MS);
     assert_int_equal(o.next, 6);
     assert_int_equal(o.end, 8);
 }
@@ -48,8 +49,8 @@ static void a_request_that_goes_on_is_added(void **state)
     struct outflow o = {0};
 
     (void)state;
-    outflow_request(&o, 5, 3, false, 1000, PATIENCE_MS);
-    outflow_request(&o, 8, 2, false, 1001, PATIENCE_MS);
+    outflow_request(&o, 5, 3, 1000, PATIENCE_MS);
+    outflow_request(&o, 8, 2, 1001, PATIENCE_MS);
     assert_int_equal(o.next, 6);
     assert_int_equal(o.end, 10);
 }
