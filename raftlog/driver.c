@@ -564,12 +564,16 @@ static bool settle_transfer(struct driver *d)
 
 static struct outflow_view outflow_view_of(struct driver *d, const struct peer *p)
 {
+    uint64_t change = core_uncommitted(d->core);
+
     return (struct outflow_view){
         .wal = d->wal,
         .term = core_term(d->core),
         .commit = core_commit(d->core),
         .clock = (uint64_t)now_ms(d) + 1,
         .match = core_match(d->core, p->raft_id),
+        /* C15. A membership entry leaves when it is on the own disk. */
+        .before = change > wal_stored(d->wal) ? change : UINT64_MAX,
         .mark_index = d->mark.mark.index,
         .mark_term = d->mark.mark.term,
         .send = d->config.callbacks->send,
@@ -1301,6 +1305,24 @@ uint32_t driver_in_flight(const struct driver *d)
 
 /* ---- membership and leadership ---- */
 
+/* Could the voters of this membership commit anything now? */
+static bool has_live_majority(const struct driver *d, const struct membership *m)
+{
+    uint32_t alive = 0;
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct peer *p = peer_find(d, m->members[i].raft_id);
+
+        if (m->members[i].role != MEMBER_VOTER) {
+            continue;
+        }
+        alive += m->members[i].raft_id == d->config.raft_id ||
+                 (p != NULL && p->answer_ms >= 0 &&
+                  now_ms(d) - p->answer_ms <= d->config.election_ms);
+    }
+    return alive > membership_voters(m) / 2;
+}
+
 /* May this node change the membership now? */
 static int may_change(const struct driver *d)
 {
@@ -1322,6 +1344,9 @@ static int change(struct driver *d, const struct membership *m)
 {
     int rc;
 
+    if (!has_live_majority(d, m)) {
+        return HF_E_CONFLICT;
+    }
     enter(d);
     (void)change_submit(d, m, &rc); /* the status is in rc */
     settle(d);

@@ -99,7 +99,8 @@ uint32_t driver_in_flight(const struct driver *d); /* submitted and not done */
 /* ---- membership and leadership (leader only) ----
  * HF_E_NOT_LEADER; HF_E_CONFLICT: a change is under way (retry); HF_E_INVALID_ARGUMENT: no such member or
  * already so, or the last voter. HF_OK: begun; watch `membership`. A leader may take itself out: it steps down
- * when that is committed. Of two voters it first hands leadership to the other one and says HF_E_CONFLICT. */
+ * when that is committed. Of two voters it first hands leadership to the other one and says HF_E_CONFLICT. So it
+ * does when too few of the voters that a change would leave have answered lately. */
 int driver_member_add(struct driver *d, uint64_t raft_id, const char *address); /* as SPARE */
 int driver_member_promote(struct driver *d, uint64_t raft_id); /* catches up first, then VOTER */
 int driver_member_demote(struct driver *d, uint64_t raft_id);  /* to SPARE */

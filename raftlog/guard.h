@@ -36,7 +36,9 @@
  *                 as it is cut off. core.c makes it ask again.
  *  C15 liveness   A leader that takes itself out of two voters, and crashes before the other one has that
  *                 entry, leaves a cluster that cannot elect: it is no candidate any more, and the other one's
- *                 log is shorter. driver.c hands leadership to the other one first. No switch.
+ *                 log is shorter. driver.c hands leadership to the other one first. The same
+ *                 with a follower that was sent its own demotion before the leader's disk had it: a
+ *                 membership entry is sent when it is stored. No switch.
  *  C16 liveness   A member that does not know yet that it was made a voter never votes, although the
  *                 candidate counts on it; and a member that is no voter believes in its last leader for ever.
  *                 core.c lets it vote and forget. A candidate counts only those whom its own log calls

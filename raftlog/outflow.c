@@ -86,14 +86,21 @@ static uint64_t unanswered(const struct outflow *o, const struct outflow_view *v
     return wal_bytes_above(v->wal, from) - wal_bytes_above(v->wal, o->next - 1);
 }
 
+/* The last entry that may be sent now. */
+static uint64_t sendable(const struct outflow *o, const struct outflow_view *v)
+{
+    return o->end < v->before ? o->end : v->before - 1;
+}
+
 /* One frame of what is in memory. False: nothing could be sent. */
 static bool send_cached(struct outflow *o, const struct outflow_view *v)
 {
+    uint64_t last = sendable(o, v);
     struct rpc_entry entries[FRAME_ENTRIES_MAX];
     uint32_t count = 0;
     size_t bytes = 0;
 
-    while (count < FRAME_ENTRIES_MAX && o->next + count <= o->end) {
+    while (count < FRAME_ENTRIES_MAX && o->next + count <= last) {
         struct rpc_entry *e = &entries[count];
         uint64_t index = o->next + count;
 
@@ -119,7 +126,8 @@ bool outflow_pump(struct outflow *o, const struct outflow_view *v)
     if (o->end > wal_last(v->wal)) {
         o->end = wal_last(v->wal);
     }
-    while (o->active && o->next <= o->end && unanswered(o, v) < OUTFLOW_WINDOW_BYTES) {
+    while (o->active && o->next <= sendable(o, v) &&
+           unanswered(o, v) < OUTFLOW_WINDOW_BYTES) {
         if (o->next < wal_first(v->wal)) {
             o->active = false;
             break;

@@ -35,6 +35,7 @@ struct outflow_view {
     uint64_t commit;
     uint64_t clock;
     uint64_t match;      /* of this follower; 0 = unknown */
+    uint64_t before;     /* entries from here on must not be sent yet; UINT64_MAX = all may */
     uint64_t mark_index; /* the snapshot: its term is known though the entry may be gone */
     uint64_t mark_term;
     void (*send)(void *ctx, uint64_t raft_id, uint8_t *frame, size_t len);
