@@ -65,6 +65,8 @@ void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done
 {
     const struct join_knock *k;
     const struct member *newest;
+    struct member x;
+    int rc;
 
     if (!op_begin(r, CHANGE_ADD, node, done, ctx)) {
         return;
@@ -79,8 +81,15 @@ void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done
         return;
     }
     r->op.raft_id = identity_raft_id(node, k->disk_id);
-    if (roster_find(driver_membership(r->driver), r->op.raft_id) != NULL) {
+    if (newest != NULL && node_alive(r, newest->raft_id)) {
+        op_invalid(r, "is a member already, and answers");
+        return;
+    }
+    rc = reform_add(driver_membership(r->driver), k, &x);
+    if (rc == HF_E_CONFLICT) {
         op_invalid(r, "is a member already");
+    } else if (rc != HF_OK) {
+        op_invalid(r, "cannot come in: the membership is full");
     }
 }
 
@@ -180,22 +189,12 @@ static void op_try(struct raftlog *r, int rc)
     }
 }
 
+/* The step itself is reform's, which knows the wish. */
 static void op_add(struct raftlog *r)
 {
-    const struct membership *m = driver_membership(r->driver);
-    const struct join_knock *k;
-    struct member x;
-
-    if (roster_find(m, r->op.raft_id) != NULL) {
+    if (roster_find(driver_membership(r->driver), r->op.raft_id) != NULL) {
         op_in_log(r);
-        return;
     }
-    k = join_find(&r->join, r->op.node, node_mono(r));
-    if (k == NULL || identity_raft_id(k->node, k->disk_id) != r->op.raft_id ||
-        reform_add(m, k, &x) != HF_OK) {
-        return; /* until it knocks again, or the time is over */
-    }
-    op_try(r, driver_member_add(r->driver, x.raft_id, x.address));
 }
 
 static void op_remove(struct raftlog *r)
@@ -283,6 +282,7 @@ static void reform(struct raftlog *r, int64_t now)
         .now_ms = now,
         .self = r->raft_id,
         .auto_rejoin = r->config.auto_rejoin,
+        .wanted = r->op.kind == CHANGE_ADD ? r->op.node : 0,
         .alive = node_alive,
         .ctx = r,
     };
@@ -297,7 +297,7 @@ static void reform(struct raftlog *r, int64_t now)
             HF_OK) {
             node_note(r, RAFTLOG_INFO,
                       "node %" PRIu64
-                      " came back with an empty disk: it is taken in as a new member",
+                      " has an empty disk: it is taken in as a new member",
                       node);
         }
         break;

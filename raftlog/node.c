@@ -58,11 +58,14 @@ bool node_leads(const struct raftlog *r)
 bool node_alive(void *raftlog, uint64_t raft_id)
 {
     struct raftlog *r = raftlog;
-    uint64_t node = identity_node_of(raft_id);
     const struct peer_report *report = welcome_reported(r, raft_id);
+    bool linked = peer_net_find(r->net, PURPOSE_RAFT, raft_id) != NULL;
 
-    return node == r->config.node ||
-           (report != NULL && node_mono(r) - report->heard_ms <= NODE_ALIVE_MS);
+    if (raft_id == r->raft_id) {
+        return true;
+    }
+    return report != NULL && node_mono(r) - report->heard_ms <=
+                                 (linked ? NODE_ALIVE_MS : NODE_UNLINKED_MS);
 }
 
 /* ---- what the driver calls ---- */
@@ -975,13 +978,30 @@ static void stop_drain(struct raftlog *r, int64_t now)
     stop_close(r);
 }
 
+/* What is in flight ends first, so that a planned stop leaves no outcome unknown; then
+ * somebody else leads, then this node drains. */
+static void stop_hand_over(struct raftlog *r, int64_t now)
+{
+    int64_t since = now - r->phase_ms;
+
+    if (!node_leads(r) || since > NODE_HANDOVER_MS) {
+        stop_phase(r, NODE_DRAINING, now);
+        return;
+    }
+    if (!r->handed_over &&
+        (r->propose.in_flight == 0 || since > NODE_HANDOVER_MS / 3)) {
+        r->handed_over = true;
+        if (driver_transfer(r->driver, find_heir(r)) != HF_OK) {
+            stop_phase(r, NODE_DRAINING, now); /* nobody can take over */
+        }
+    }
+}
+
 static void stop_tick(struct raftlog *r, int64_t now)
 {
     switch (r->phase) {
     case NODE_HANDING_OVER:
-        if (!node_leads(r) || now - r->phase_ms > NODE_HANDOVER_MS) {
-            stop_phase(r, NODE_DRAINING, now);
-        }
+        stop_hand_over(r, now);
         break;
     case NODE_DRAINING:
         stop_drain(r, now);
@@ -1001,11 +1021,8 @@ void raftlog_stop(struct raftlog *r)
     member_end(r, HF_E_UNAVAILABLE, "the node stops");
     applier_stop_jobs(r);
     replica_cancel(r);
-    stop_phase(r, NODE_DRAINING, node_mono(r));
+    stop_phase(r, NODE_HANDING_OVER, node_mono(r));
     propose_refuse(&r->propose, HF_E_UNAVAILABLE);
-    if (node_leads(r) && driver_transfer(r->driver, find_heir(r)) == HF_OK) {
-        r->phase = NODE_HANDING_OVER;
-    }
 }
 
 void raftlog_close(struct raftlog *r)

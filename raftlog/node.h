@@ -24,11 +24,12 @@
 #include "raftlog/statedir.h"
 #include "raftlog/transfer.h"
 
-#define NODE_TICK_MS   10
-#define NODE_ALIVE_MS  2000
-#define NODE_KNOCK_MS  200
-#define NODE_SECOND_MS 1000
-#define NODE_COMMIT_MS 5
+#define NODE_TICK_MS     10
+#define NODE_ALIVE_MS    2000 /* heard from within it: alive */
+#define NODE_UNLINKED_MS 500  /* the same, without a connection */
+#define NODE_KNOCK_MS    200
+#define NODE_SECOND_MS   1000
+#define NODE_COMMIT_MS   5
 /* Of a stop: how long the hand-over of leadership, and the drain, may take. */
 #define NODE_HANDOVER_MS 1500
 #define NODE_DRAIN_MS    3000
@@ -107,7 +108,8 @@ struct raftlog {
 
     enum node_phase phase;
     bool failed;
-    bool removed; /* a leader said that this disk is not a member any more */
+    bool handed_over; /* of a stop: leadership was offered to somebody */
+    bool removed;     /* a leader said that this disk is not a member any more */
     int64_t phase_ms;
     int64_t tick_ms;      /* mono of the last tick */
     int64_t read_from_ms; /* reads are not answered before it: the process was frozen */
@@ -204,7 +206,7 @@ int node_join(struct raftlog *r);
 /* After the first word of a leader: what the disk remembers now makes it a member. */
 void node_joined(struct raftlog *r);
 bool node_leads(const struct raftlog *r);
-/* Heard from within NODE_ALIVE_MS, or this node itself. */
+/* Heard from lately, or this node itself. */
 bool node_alive(void *raftlog, uint64_t raft_id);
 
 /* ---- applier.c ---- */

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,7 @@ void nodes_init(struct nodes *n, uint32_t count, uint32_t founders)
 
     CHECK(count <= NODES_MAX);
     memset(n, 0, sizeof *n);
+    (void)signal(SIGPIPE, SIG_IGN); /* as every owner of a loop must */
     CHECK(uv_loop_init(&n->loop) == 0);
     CHECK(uv_timer_init(&n->loop, &n->timer) == 0);
     CHECK(uv_timer_start(&n->timer, on_timer, 5, 5) == 0);

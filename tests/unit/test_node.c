@@ -242,7 +242,7 @@ static void an_emptied_node_comes_back_as_a_new_member(void **state)
     nodes_propose_all(n, 10, 100);
     assert_true(nodes_agree(n) != 0);
     assert_int_equal(term_at(n, leader), term);
-    assert_true(noted(n, leader, "came back with an empty disk"));
+    assert_true(noted(n, leader, "has an empty disk: it is taken in"));
     assert_true(noted(n, leader, "former disk"));
 }
 
@@ -329,7 +329,7 @@ static void without_auto_rejoin_the_operator_decides(void **state)
     nodes_wipe(n, follower);
     assert_int_equal(nodes_start(n, follower), HF_OK);
     nodes_wait(n, noted(n, follower, "the cluster exists"));
-    assert_false(noted(n, leader, "came back with an empty disk"));
+    assert_false(noted(n, leader, "has an empty disk: it is taken in"));
     assert_int_equal(change(n, leader, follower, &c, raftlog_member_add), HF_OK);
     nodes_wait(n, nodes_role(n, follower, follower) == NODE_VOTER);
     nodes_propose_all(n, 10, 100);
