@@ -218,7 +218,8 @@ static void c04_frozen_leader_serves_nothing_stale(void **state)
     node_pause(c, frozen);
     send_id = wire_post(w, &send); /* waits in the kernel until it wakes */
     receive_id = wire_post(w, &receive);
-    cluster_leader_but(c, frozen, 10000);
+    caller_done(&k);
+    k.node = cluster_leader_but(c, frozen, 10000);
     if (cluster_long()) {
         probe_pause(25000);
     }

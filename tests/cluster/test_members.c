@@ -58,8 +58,26 @@ static void member_add(struct cluster *c, struct caller *k, int node)
         rc = member_call(k, OP_MEMBER_ADD, node);
         probe_pause(20);
     } while (rc != HF_OK && probe_mono_ms() < end);
+    if (rc != HF_OK) {
+        cluster_show_logs(c);
+    }
     assert_status(rc, HF_OK);
-    (void)c;
+}
+
+/* Ask until it is a voter: it has to be level first. */
+static void member_promote(struct cluster *c, struct caller *k, int node)
+{
+    int64_t end = probe_mono_ms() + 30000;
+    int rc = HF_OK;
+
+    while (role_of(c, node) != NODE_VOTER && probe_mono_ms() < end) {
+        rc = member_call(k, OP_MEMBER_PROMOTE, node);
+        probe_pause(50);
+    }
+    if (role_of(c, node) != NODE_VOTER) {
+        print_error("the last answer to promote was %s\n", status_name(rc));
+        cluster_show_logs(c);
+    }
 }
 
 /* A follower whose disk was emptied comes back by itself: filled by state transfer,
@@ -131,14 +149,7 @@ static void m01_dead_node_is_replaced(void **state)
     assert_int_equal(role_of(c, dead), -1);
     node_start(c, fresh);
     member_add(c, &k, fresh);
-    if (role_of(c, fresh) != NODE_VOTER) {
-        int64_t end = probe_mono_ms() + 30000;
-
-        while (role_of(c, fresh) != NODE_VOTER && probe_mono_ms() < end) {
-            member_call(&k, OP_MEMBER_PROMOTE, fresh);
-            probe_pause(50);
-        }
-    }
+    member_promote(c, &k, fresh);
     assert_int_equal(role_of(c, fresh), NODE_VOTER);
 
     /* The old disk returns: it is no member, must not disturb, and confirms nothing. */
@@ -203,14 +214,7 @@ static void m07_leader_is_removed(void **state)
     node_wipe(c, leader);
     node_start(c, leader);
     member_add(c, &k, leader);
-    {
-        int64_t end = probe_mono_ms() + 30000;
-
-        while (role_of(c, leader) != NODE_VOTER && probe_mono_ms() < end) {
-            member_call(&k, OP_MEMBER_PROMOTE, leader);
-            probe_pause(50);
-        }
-    }
+    member_promote(c, &k, leader);
     assert_int_equal(role_of(c, leader), NODE_VOTER);
     load_stop(l);
     load_check(l);

@@ -47,10 +47,8 @@ static void f02_no_delivery_without_a_majority(void **state)
     node_isolate(c, old);
     rc = wire_call(w, &r, 8000, &a);
     assert_true(not_served(rc) || (rc == HF_OK && a.reply.receive.count == 0));
-    cluster_leader_but(c, old, 10000);
-    k.node = old % 3 + 1;
     caller_done(&k);
-    k.wire = NULL;
+    k.node = cluster_leader_but(c, old, 10000);
     while (got < 100) {
         rc = queue_receive(&k, "f02", 100, 2000, 60000, &a);
         assert_status(rc, HF_OK);

@@ -97,9 +97,12 @@ void node_start(struct cluster *c, int node)
     snprintf(client, sizeof client, "127.0.0.1:%u", n->client_port);
     snprintf(peer, sizeof peer, "127.0.0.1:%u", n->peer_port);
     snprintf(http, sizeof http, "127.0.0.1:%u", n->http_port);
-    for (i = 1; i <= c->count; i++) {
+    for (i = 1; i <= c->total; i++) {
         uint16_t port = c->relay != NULL ? c->relay_port[i] : c->node[i].peer_port;
 
+        if (i > c->count && i != node) {
+            continue; /* one that may be added later knows itself and the founders */
+        }
         used += (size_t)snprintf(peers + used, sizeof peers - used, "%s%d@127.0.0.1:%u",
                                  i > 1 ? "," : "", i, port);
     }
