@@ -62,6 +62,8 @@ void conn_set_init(struct conn_set *set, uv_loop_t *loop, struct dispatch *dispa
     set->dispatch = dispatch;
     set->metrics = metrics;
     set->max = max;
+    set->hello_ms = CONN_HELLO_MS;
+    set->stall_ms = CONN_STALL_MS;
 }
 
 static void conn_on_closed(uv_handle_t *handle)
@@ -532,7 +534,7 @@ bool conn_set_flush(struct conn_set *set)
 static void conn_sweep(struct conn *c, uint64_t now_ms)
 {
     if (c->state == CONN_OPEN && !c->session.greeted &&
-        now_ms - c->since_ms > CONN_HELLO_MS) {
+        now_ms - c->since_ms > c->set->hello_ms) {
         c->set->metrics->connections_idle++;
         conn_close(c, "no hello came");
         return;
@@ -551,7 +553,7 @@ static void conn_sweep(struct conn *c, uint64_t now_ms)
         if (backlog != c->backlog) {
             c->backlog = backlog;
             c->moved_ms = now_ms;
-        } else if (now_ms - c->moved_ms > CONN_STALL_MS) {
+        } else if (now_ms - c->moved_ms > c->set->stall_ms) {
             c->set->metrics->connections_slow++;
             conn_close(c, "answers are not read");
             return;

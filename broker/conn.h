@@ -44,6 +44,8 @@ struct conn_set {
     struct conn *dirty; /* have answers to send, or may read again */
     struct conn *dirty_last;
     uint32_t dirty_count;
+    uint64_t hello_ms; /* CONN_HELLO_MS; tests are less patient */
+    uint64_t stall_ms; /* CONN_STALL_MS */
     uint32_t count;
     uint32_t max;
     bool again; /* a flush handled requests: the loop must turn once more without

@@ -561,7 +561,9 @@ static void receive_begin(struct dispatch *d, struct dispatch_session *s,
         request_answer(&r->request, &reply);
         return;
     }
-    deadline_ms = op->wait_ms > 0 ? reply.stamp.cluster_ms + op->wait_ms : 0;
+    /* Cluster time is cut to whole milliseconds: one more, so that no wait is too
+     * short. */
+    deadline_ms = op->wait_ms > 0 ? reply.stamp.cluster_ms + op->wait_ms + 1 : 0;
     if (machine_knows_attempt(raftlog_machine(d->log), op)) {
         r->waiter.timeout.deadline_ms =
             deadline_ms; /* for the case that nothing is held any more */

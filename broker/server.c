@@ -638,6 +638,14 @@ static int remove_entry(const char *path, const struct stat *st, int type,
     return remove(path);
 }
 
+static void server_remove_temporary(const struct config *config)
+{
+    if (config->temporary_data) {
+        (void)nftw(config->data, remove_entry, 16,
+                   FTW_DEPTH | FTW_PHYS); /* as far as it goes */
+    }
+}
+
 int server_run(struct config *config, int argc, char **argv)
 {
     struct server *s = calloc(1, sizeof *s);
@@ -656,6 +664,7 @@ int server_run(struct config *config, int argc, char **argv)
     server_raise_limits(config);
     server_apply_options(s);
     if (server_start(s) != HF_OK) {
+        server_remove_temporary(config);
         fflush(NULL);
         _exit(1); /* half-built: nothing of it needs an end */
     }
@@ -665,10 +674,7 @@ int server_run(struct config *config, int argc, char **argv)
     dispatch_close(s->dispatch);
     arena_done(&s->arena);
     CHECK(uv_loop_close(&s->loop) == 0);
-    if (config->temporary_data) {
-        (void)nftw(config->data, remove_entry, 16,
-                   FTW_DEPTH | FTW_PHYS); /* as far as it goes */
-    }
+    server_remove_temporary(config);
     log_line(LOG_INFO, "server", "stopped");
     free(s);
     return 0;
