@@ -884,6 +884,22 @@ static enum act forget_once(struct fake *f, const struct op_request *request,
     return answer_ok(f, request, reply);
 }
 
+/* The opening of a session goes out in the turn that asks for it: nothing else may be
+ * coming that would wake the client for it. */
+static void session_is_opened_without_delay(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(hf_ping(bed.client, &bed.error), HF_OK);
+    assert_int_equal(hf_ping(bed.client, &bed.error),
+                     HF_OK); /* the members are known */
+    hf_client_set_timeout(bed.client, 1000);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    bed_close(&bed);
+}
+
 /* A forgotten session: a send that certainly was not stored takes a number of a new
  * one. */
 static void fresh_send_survives_a_forgotten_session(void **state)
@@ -1326,6 +1342,7 @@ int main(void)
         cmocka_unit_test(refusal_beyond_the_limit_ends_the_call),
         cmocka_unit_test(refusal_of_the_argument_ends_the_call),
         cmocka_unit_test(repeated_delete_that_finds_nothing_is_done),
+        cmocka_unit_test(session_is_opened_without_delay),
         cmocka_unit_test(fresh_send_survives_a_forgotten_session),
         cmocka_unit_test(resend_meeting_a_forgotten_session_is_unknown),
         cmocka_unit_test(answers_in_any_order_find_their_calls),

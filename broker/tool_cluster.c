@@ -1,0 +1,243 @@
+/* tool_cluster.c: cluster status, digest, add, promote, remove, transfer. */
+#include "broker/tool_command.h"
+#include "broker/tool_commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *role_of(const struct hf_node *nodes, size_t count, uint64_t id)
+{
+    const struct hf_node *best = NULL;
+
+    /* The members as the node with the newest applied state knows them. */
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].error.status == HF_OK &&
+            (best == NULL || nodes[i].applied > best->applied)) {
+            best = &nodes[i];
+        }
+    }
+    for (size_t i = 0; best != NULL && i < best->member_count; i++) {
+        if (best->members[i].node == id) {
+            return format_role(best->members[i].role);
+        }
+    }
+    return "none";
+}
+
+static void print_node(const struct tool *t, const struct hf_node *n, const char *role)
+{
+    char digest[17];
+
+    snprintf(digest, sizeof digest, "%016" PRIx64, n->digest);
+    if (t->json && n->error.status == HF_OK) {
+        tool_print(json_pack(
+            "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "id",
+            (json_int_t)n->node, "address", n->address, "role", role, "state", n->state,
+            "term", (json_int_t)n->term, "applied", (json_int_t)n->applied, "commit",
+            (json_int_t)n->commit, "last_index", (json_int_t)n->last_index,
+            "first_index", (json_int_t)n->first_index, "digest_index",
+            (json_int_t)n->digest_index, "digest", digest, "version", n->version));
+    } else if (t->json) {
+        tool_print(json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)n->node,
+                             "address", n->address, "role", role, "state",
+                             "unreachable", "error", n->error.sentence));
+    } else if (n->error.status == HF_OK) {
+        printf("%-4" PRIu64 " %-21s %-8s %-10s applied %" PRIu64 "  commit %" PRIu64
+               "  last %" PRIu64 "  digest %s at %" PRIu64 "\n",
+               n->node, n->address, role, n->state, n->applied, n->commit,
+               n->last_index, digest, n->digest_index);
+    } else {
+        printf("%-4" PRIu64 " %-21s %-8s unreachable: %s\n", n->node, n->address, role,
+               n->error.sentence);
+    }
+}
+
+/* The leader is who says so itself, in the highest term. */
+static const struct hf_node *find_leader(const struct hf_node *nodes, size_t count)
+{
+    const struct hf_node *leader = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].error.status == HF_OK && nodes[i].node != 0 &&
+            nodes[i].leader_id == nodes[i].node &&
+            (leader == NULL || nodes[i].term > leader->term)) {
+            leader = &nodes[i];
+        }
+    }
+    return leader;
+}
+
+enum agreement { AGREE, DIFFER, NOT_COMPARABLE };
+
+/* Digests prove something only at the same index. */
+static enum agreement compare(const struct hf_node *nodes, size_t count)
+{
+    enum agreement result = AGREE;
+    size_t answered = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].error.status != HF_OK || nodes[i].digest_index == 0) {
+            result = result == AGREE ? NOT_COMPARABLE : result;
+            continue;
+        }
+        answered++;
+        for (size_t j = 0; j < i; j++) {
+            if (nodes[j].error.status != HF_OK || nodes[j].digest_index == 0) {
+                continue;
+            }
+            if (nodes[i].digest_index != nodes[j].digest_index) {
+                result = result == AGREE ? NOT_COMPARABLE : result;
+            } else if (nodes[i].digest != nodes[j].digest) {
+                result = DIFFER;
+            }
+        }
+    }
+    return answered > 0 ? result : NOT_COMPARABLE;
+}
+
+static void print_summary(const struct tool *t, const struct hf_node *leader,
+                          enum agreement agreement, size_t answered, size_t count)
+{
+    static const char *const words[] = {"same digest", "DIFFERENT DIGESTS",
+                                        "digests not comparable now"};
+    const char *word = words[agreement];
+
+    if (t->json) {
+        tool_print(json_pack("{s:I, s:s, s:I, s:I, s:I, s:s}", "leader",
+                             (json_int_t)(leader != NULL ? leader->node : 0),
+                             "leader_address", leader != NULL ? leader->address : "",
+                             "term", (json_int_t)(leader != NULL ? leader->term : 0),
+                             "nodes", (json_int_t)count, "answered",
+                             (json_int_t)answered, "digests",
+                             agreement == AGREE    ? "same"
+                             : agreement == DIFFER ? "different"
+                                                   : "not comparable"));
+        return;
+    }
+    if (leader != NULL) {
+        printf("leader %" PRIu64 " (%s), term %" PRIu64, leader->node, leader->address,
+               leader->term);
+    } else {
+        printf("no leader");
+    }
+    printf(", %zu of %zu nodes answered, %s\n", answered, count, word);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct hf_node *x = a;
+    const struct hf_node *y = b;
+
+    return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* `strict`: disagreement is a failure (digest), not only news (status). */
+static int show_cluster(struct tool *t, bool strict)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_node *nodes = calloc(HF_MEMBERS_MAX, sizeof *nodes);
+    const struct hf_node *leader;
+    struct hf_error error;
+    enum agreement agreement;
+    size_t answered = 0;
+    size_t count = 0;
+    int rc = TOOL_DONE;
+
+    if (client == NULL || nodes == NULL) {
+        free(nodes);
+        return client == NULL ? TOOL_USAGE
+                              : tool_failed(t, "out of memory", "free some");
+    }
+    if (hf_cluster_status(client, 1, nodes, HF_MEMBERS_MAX, &count, &error) != HF_OK) {
+        free(nodes);
+        return tool_refused(t, NULL, &error);
+    }
+    qsort(nodes, count, sizeof *nodes, by_id);
+    leader = find_leader(nodes, count);
+    agreement = compare(nodes, count);
+    for (size_t i = 0; i < count; i++) {
+        answered += nodes[i].error.status == HF_OK;
+    }
+    /* Scripts read the first line. */
+    if (t->json) {
+        print_summary(t, leader, agreement, answered, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        print_node(t, &nodes[i], role_of(nodes, count, nodes[i].node));
+    }
+    if (!t->json) {
+        print_summary(t, leader, agreement, answered, count);
+    }
+    if (leader == NULL) {
+        rc = TOOL_UNREACHABLE;
+    } else if (agreement == DIFFER || (strict && agreement != AGREE)) {
+        rc = TOOL_REFUSED;
+    }
+    if (strict && agreement == NOT_COMPARABLE) {
+        rc = tool_failed(t, "the nodes did not all answer at the same index",
+                         "try again when nothing is being sent");
+    } else if (agreement == DIFFER) {
+        rc = tool_failed(t, "nodes at the same index hold different states",
+                         "keep their data directories and report it");
+    }
+    free(nodes);
+    return rc;
+}
+
+int tool_cluster_status(struct tool *t)
+{
+    return show_cluster(t, false);
+}
+
+int tool_cluster_digest(struct tool *t)
+{
+    return show_cluster(t, true);
+}
+
+static int change(struct tool *t,
+                  int (*call)(struct hf_client *, uint64_t, struct hf_error *),
+                  const char *word)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_error error;
+    int64_t node = 0;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (t->word_count > 0 && !format_read_number(t->words[0], 1, 65535, &node)) {
+        return tool_usage(t, "'%s' is not a node id", t->words[0]);
+    }
+    if (call(client, (uint64_t)node, &error) != HF_OK) {
+        return tool_refused(t, t->word_count > 0 ? t->words[0] : NULL, &error);
+    }
+    if (t->json) {
+        tool_print(json_pack("{s:I, s:s}", "id", (json_int_t)node, "done", word));
+    } else if (node != 0) {
+        printf("node %" PRId64 " %s\n", node, word);
+    } else {
+        printf("%s\n", word);
+    }
+    return TOOL_DONE;
+}
+
+int tool_cluster_add(struct tool *t)
+{
+    return change(t, hf_member_add, "added");
+}
+
+int tool_cluster_promote(struct tool *t)
+{
+    return change(t, hf_member_promote, "promoted");
+}
+
+int tool_cluster_remove(struct tool *t)
+{
+    return change(t, hf_member_remove, "removed");
+}
+
+int tool_cluster_transfer(struct tool *t)
+{
+    return change(t, hf_transfer, "asked to lead");
+}

@@ -1,0 +1,723 @@
+/* tool_command.c: the command table, parsing, help, and how refusals are told. */
+#include "broker/tool_command.h"
+
+#include "broker/tool_commands.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CLUSTER    "127.0.0.1:7400"
+#define DEFAULT_TIMEOUT_MS 10000
+#define TIMEOUT_MAX_MS     3600000
+
+static const struct tool_flag global_flags[] = {
+    {"cluster", "HOST:PORT,...", false,
+     "any node or nodes of the cluster; else HOLDFAST_CLUSTER, else " DEFAULT_CLUSTER},
+    {"timeout", "D", false, "how long to try before giving up (10s)"},
+    {"json", NULL, false, "print one JSON object per line"},
+    {"help", NULL, false, "explain the command"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag queue_create_flags[] = {
+    {"set", "k=v", true, "an attribute; those not named have their defaults"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag queue_delete_flags[] = {
+    {"force", NULL, false, "also when it holds messages"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag send_flags[] = {
+    {"file", "F", false, "the body is the content of F; - is stdin"},
+    {"lines", NULL, false, "one message per line of stdin, in batches, pipelined"},
+    {"delay", "D", false, "deliver after D; 0 beats the queue's delay"},
+    {"at", "T", false, "deliver at T"},
+    {"key", "K", true, "a key to find it by, up to 8"},
+    {"tag", "T", false, "a tag that receivers may filter by"},
+    {"group", "G", false, "messages of one group are received in order"},
+    {"priority", "N", false, "1 (first) to 16 (last)"},
+    {"ttl", "D", false, "how long it may stay once it is ready"},
+    {"dedup-id", "ID", false,
+     "sent twice within the queue's window, it is stored once"},
+    {"attr", "k=v", true, "an attribute of the message: number, true, false or text"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag receive_flags[] = {
+    {"max", "N", false, "at most N messages, 1 to 256 (1)"},
+    {"wait", "D", false, "wait so long for the first (0)"},
+    {"lease", "D", false, "hold them so long; else the queue's lease"},
+    {"tag", "EXPR", false, "only messages with this tag: one, or a || b"},
+    {"ack", NULL, false, "delete them once they are printed"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag release_flags[] = {
+    {"delay", "D", false, "ready again after D (0)"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag fail_flags[] = {
+    {"delay", "D", false, "try again after D; else as the queue's retry policy says"},
+    {"reason", "R", false, "kept with the message, up to 256 bytes"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag reason_flags[] = {
+    {"reason", "R", false, "kept with the message, up to 256 bytes"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag kick_flags[] = {
+    {"count", "N", false, "the N that were parked first, 1 to 1024"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag peek_flags[] = {
+    {"state", "S", false, "ready, scheduled, leased, parked or acked (ready)"},
+    {"limit", "N", false, "at most N messages (10)"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag worker_flags[] = {
+    {"concurrency", "N", false, "commands that run at once, 1 to 256 (1)"},
+    {"lease", "D", false, "hold a message so long at a time; else the queue's lease"},
+    {"give-up", "D", false,
+     "stop keeping the lease of a command that runs longer; it is left alone, the "
+     "message "
+     "comes back (12h)"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag bench_flags[] = {
+    {"scenario", "S", false,
+     "latency, send, lifecycle, delayed, ceiling, backlog or samedue (lifecycle)"},
+    {"producers", "N", false, "connections that send (2)"},
+    {"consumers", "N", false, "connections that receive (2)"},
+    {"size", "B", false, "bytes of a body (100)"},
+    {"batch", "N", false, "messages per request, 1 to 256"},
+    {"inflight", "N", false, "requests on the wire per connection, 1 to 512"},
+    {"duration", "D", false, "how long to measure (10s)"},
+    {"count", "N", false, "messages of delayed (10000), samedue (100000), backlog"},
+    {NULL, NULL, false, NULL},
+};
+
+const struct tool_command tool_commands[] = {
+    {"queue create", "Q", 1, 1, "make a queue",
+     "Attributes are k=v with a number, a duration (30s), a size (64KiB), true, false "
+     "or a "
+     "word. Making it again with equal attributes is no error.",
+     queue_create_flags, tool_queue_create},
+    {"queue set", "Q k=v...", 2, 65, "change attributes of a queue, at once",
+     "As for queue create; k= sets the default.", NULL, tool_queue_set},
+    {"queue show", "Q", 1, 1, "print a queue's attributes and counters", NULL, NULL,
+     tool_queue_show},
+    {"queue list", "[PREFIX]", 0, 1, "print the names of queues", NULL, NULL,
+     tool_queue_list},
+    {"queue delete", "Q", 1, 1, "delete a queue", NULL, queue_delete_flags,
+     tool_queue_delete},
+    {"queue purge", "Q", 1, 1, "remove every message of a queue", NULL, NULL,
+     tool_queue_purge},
+    {"send", "Q [BODY]", 1, 2, "send a message, or one per line of stdin",
+     "Prints the id once a majority has it on disk. With --lines all lines are "
+     "confirmed "
+     "before the end, and a lost answer or a new leader stores none of them twice. A "
+     "body "
+     "that begins with - is given after --.",
+     send_flags, tool_send},
+    {"receive", "Q", 1, 1, "receive messages",
+     "Prints nothing when there is none. A message that is not acked comes back when "
+     "its "
+     "lease ends.",
+     receive_flags, tool_receive},
+    {"ack", "Q RECEIPT...", 2, TOOL_WORDS_ANY, "delete messages that are done", NULL,
+     NULL, tool_ack},
+    {"extend", "Q RECEIPT D", 3, 3, "hold a message for D from now", NULL, NULL,
+     tool_extend},
+    {"release", "Q RECEIPT", 2, 2, "give a message back, not counted as a failure",
+     NULL, release_flags, tool_release},
+    {"fail", "Q RECEIPT", 2, 2, "count a failure and try again later", NULL, fail_flags,
+     tool_fail},
+    {"reject", "Q RECEIPT", 2, 2, "dead-letter a message, or park it", NULL,
+     reason_flags, tool_reject},
+    {"park", "Q RECEIPT", 2, 2, "set a message aside for a human", NULL, reason_flags,
+     tool_park},
+    {"kick", "Q [ID]", 1, 2, "make parked messages ready again, counters at 0",
+     "Give the id of one message, or --count.", kick_flags, tool_kick},
+    {"peek", "Q", 1, 1, "look at messages without touching them", NULL, peek_flags,
+     tool_peek},
+    {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
+     tool_stats},
+    {"worker", "Q -- COMMAND ARG...", 2, TOOL_WORDS_ANY,
+     "run a command for each message",
+     "The body comes on stdin; HOLDFAST_ID, HOLDFAST_QUEUE, HOLDFAST_RECEIPT, "
+     "HOLDFAST_DELIVERIES, HOLDFAST_FAILURES, HOLDFAST_PRIORITY, HOLDFAST_TAG, "
+     "HOLDFAST_GROUP, HOLDFAST_KEYS, HOLDFAST_SENT_AT and HOLDFAST_ATTR_name are set. "
+     "Exit 0 acks the message, 75 releases it, 65 rejects it; anything else fails it "
+     "with "
+     "the last line of stderr as the reason. The lease is kept while the command runs. "
+     "SIGTERM or SIGINT: what runs is finished, nothing new is taken.",
+     worker_flags, tool_worker},
+    {"cluster status", "", 0, 0, "ask every node what it is and holds",
+     "Ends with a line that says whether all nodes agree.", NULL, tool_cluster_status},
+    {"cluster digest", "", 0, 0, "have every node hash its state, and compare", NULL,
+     NULL, tool_cluster_digest},
+    {"cluster add", "ID", 1, 1, "take in a node that has started and knocked",
+     "It becomes a standby that receives the log; promote it to let it vote.", NULL,
+     tool_cluster_add},
+    {"cluster promote", "ID", 1, 1, "let a standby vote", NULL, NULL,
+     tool_cluster_promote},
+    {"cluster remove", "ID", 1, 1, "take a node out", NULL, NULL, tool_cluster_remove},
+    {"cluster transfer", "[ID]", 0, 1, "hand leadership over", NULL, NULL,
+     tool_cluster_transfer},
+    {"bench", "", 0, 0, "measure",
+     "Makes its own queues and deletes them. Prints one JSON object: rates, latencies "
+     "in "
+     "microseconds, counts. ceiling sends commands that have no effect through the "
+     "log: the "
+     "most that any operation could reach.",
+     bench_flags, tool_bench},
+    {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL},
+};
+
+/* ---- help ---- */
+
+static void print_flags(FILE *out, const struct tool_flag *flags)
+{
+    for (; flags != NULL && flags->name != NULL; flags++) {
+        char left[64];
+
+        snprintf(left, sizeof left, "--%s%s%s", flags->name,
+                 flags->value != NULL ? " " : "",
+                 flags->value != NULL ? flags->value : "");
+        fprintf(out, "  %-24s %s%s\n", left, flags->help,
+                flags->many ? " (may be repeated)" : "");
+    }
+}
+
+static void print_wrapped(FILE *out, const char *text)
+{
+    size_t column = 0;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, " ");
+
+        if (column > 0 && column + 1 + len > 80) {
+            fputc('\n', out);
+            column = 0;
+        } else if (column > 0) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, len, out);
+        column += len;
+        text += len + (text[len] == ' ');
+    }
+    fputc('\n', out);
+}
+
+static void help_command(FILE *out, const struct tool_command *c)
+{
+    fprintf(out, "usage: holdfast %s%s%s%s\n\n", c->name,
+            c->words[0] != '\0' ? " " : "", c->words,
+            c->flags != NULL ? " [FLAGS]" : "");
+    fprintf(out, "%c%s.\n", toupper(c->summary[0]), c->summary + 1);
+    if (c->details != NULL) {
+        print_wrapped(out, c->details);
+    }
+    if (c->flags != NULL) {
+        fputc('\n', out);
+        print_flags(out, c->flags);
+    }
+    fputc('\n', out);
+    print_flags(out, global_flags);
+}
+
+static void help_all(FILE *out)
+{
+    const struct tool_command *c;
+
+    fputs("usage: holdfast COMMAND [WORDS] [FLAGS]\n\n", out);
+    for (c = tool_commands; c->name != NULL; c++) {
+        char left[80];
+
+        snprintf(left, sizeof left, "%s %s", c->name, c->words);
+        fprintf(out, "  %-30s %s\n", left, c->summary);
+    }
+    fputs("\nEvery command explains itself with --help. Everywhere:\n\n", out);
+    print_flags(out, global_flags);
+    fputs(
+        "\nDurations: 500ms 10s 5m 2h 7d. Times: 2031-01-01T00:00:00Z, or Unix ms.\n"
+        "Exit code: 0 done, 1 refused, 2 wrong usage, 3 no leader within --timeout.\n",
+        out);
+}
+
+static void markdown_flags(FILE *out, const struct tool_flag *flags)
+{
+    fputs("\n| flag | |\n|---|---|\n", out);
+    for (; flags->name != NULL; flags++) {
+        fprintf(out, "| `--%s%s%s` | ", flags->name, flags->value != NULL ? " " : "",
+                flags->value != NULL ? flags->value : "");
+        for (const char *at = flags->help; *at != '\0'; at++) {
+            if (*at == '|') {
+                fputc('\\', out);
+            }
+            fputc(*at, out);
+        }
+        fprintf(out, "%s |\n", flags->many ? " (may be repeated)" : "");
+    }
+}
+
+void tool_write_markdown(FILE *out)
+{
+    const struct tool_command *c;
+
+    fputs("# The command line\n\n", out);
+    print_wrapped(
+        out,
+        "`holdfast` talks to a cluster. This page is written by the program itself "
+        "(`holdfast help markdown`); a test compares the two. Each command "
+        "explains itself with `--help`.");
+    fputs("\n## Everywhere\n", out);
+    markdown_flags(out, global_flags);
+    fputs("\n", out);
+    print_wrapped(out,
+                  "Durations are written `500ms`, `10s`, `5m`, `2h`, `7d`; times "
+                  "`2031-01-01T00:00:00Z` or as Unix milliseconds. Flags may stand "
+                  "anywhere; after `--` everything is a word.");
+    fputs("\n| exit code | |\n|---|---|\n| 0 | done |\n| 1 | refused |\n"
+          "| 2 | wrong usage |\n"
+          "| 3 | no leader could be reached within `--timeout`, or the outcome is not "
+          "known |\n\n",
+          out);
+    print_wrapped(out,
+                  "Errors go to stderr as `holdfast: <what>: <why>: <what to do>`.");
+    for (c = tool_commands; c->name != NULL; c++) {
+        fprintf(out, "\n## %s\n\n    holdfast %s%s%s\n\n", c->name, c->name,
+                c->words[0] != '\0' ? " " : "", c->words);
+        fprintf(out, "%c%s.\n", toupper(c->summary[0]), c->summary + 1);
+        if (c->details != NULL) {
+            print_wrapped(out, c->details);
+        }
+        if (c->flags != NULL) {
+            markdown_flags(out, c->flags);
+        }
+    }
+}
+
+/* ---- complaints ---- */
+
+int tool_usage(const struct tool *t, const char *format, ...)
+{
+    const char *name = t->command != NULL ? t->command->name : "";
+    va_list args;
+
+    fputs("holdfast: ", stderr);
+    if (name[0] != '\0') {
+        fprintf(stderr, "%s: ", name);
+    }
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, ": see 'holdfast%s%s --help'\n", name[0] != '\0' ? " " : "", name);
+    return TOOL_USAGE;
+}
+
+/* What a person can do about a status; "" when the sentence of the node says it all. */
+static const char *remedy(int status)
+{
+    switch (status) {
+    case HF_E_QUEUE_NOT_FOUND:
+        return "make it with 'holdfast queue create'";
+    case HF_E_QUEUE_EXISTS:
+        return "compare with 'holdfast queue show', change it with 'holdfast queue "
+               "set'";
+    case HF_E_MESSAGE_NOT_FOUND:
+        return "nothing is left to do for it";
+    case HF_E_STALE_RECEIPT:
+        return "receive the message again and use the new receipt";
+    case HF_E_RECEIPT_MALFORMED:
+        return "give the receipt as 'holdfast receive' printed it, with its own queue";
+    case HF_E_INVALID_ARGUMENT:
+    case HF_E_TOO_LARGE:
+        return "change the argument";
+    case HF_E_QUEUE_FULL:
+        return "wait until messages are acked, or raise the queue's limit";
+    case HF_E_DISK_LOW:
+        return "free space on the nodes";
+    case HF_E_PAUSED:
+        return "resume the queue, or wait";
+    case HF_E_NO_LEADER:
+    case HF_E_NOT_LEADER:
+    case HF_E_UNAVAILABLE:
+        return "check --cluster, and that most of the nodes run";
+    case HF_E_UNKNOWN_OUTCOME:
+        return "look what happened before repeating it";
+    case HF_E_QUEUE_NOT_EMPTY:
+        return "purge it, or delete it with --force";
+    case HF_E_LEASE_CAP_REACHED:
+        return "finish, or give the message back";
+    case HF_E_UNSUPPORTED:
+    case HF_E_VERSION_UNSUPPORTED:
+    case HF_E_PROTOCOL:
+        return "use a tool and nodes of the same version";
+    case HF_E_INTERNAL:
+        return "look into the log of the node";
+    default:
+        return "try again later";
+    }
+}
+
+int tool_refused(const struct tool *t, const char *subject, const struct hf_error *e)
+{
+    fprintf(stderr, "holdfast: %s%s%s: %s, %s", t->command->name,
+            subject != NULL ? " " : "", subject != NULL ? subject : "",
+            hf_status_name(e->status), e->sentence);
+    if (e->has_bounds && e->element[0] != '\0') {
+        fprintf(stderr, " (%s: %lld to %lld)", e->element, (long long)e->low,
+                (long long)e->high);
+    }
+    if (e->status == HF_E_MESSAGE_NOT_FOUND && e->gone != HF_GONE_UNKNOWN) {
+        fprintf(stderr, " (%s)", format_gone(e->gone));
+    }
+    fprintf(stderr, ": %s\n", remedy(e->status));
+    return e->unreachable || e->status == HF_E_UNKNOWN_OUTCOME ? TOOL_UNREACHABLE
+                                                               : TOOL_REFUSED;
+}
+
+int tool_failed(const struct tool *t, const char *why, const char *what_to_do)
+{
+    fprintf(stderr, "holdfast: %s: %s: %s\n", t->command->name, why, what_to_do);
+    return TOOL_REFUSED;
+}
+
+/* ---- flags ---- */
+
+const char *tool_flag_at(const struct tool *t, const char *name, unsigned n)
+{
+    for (unsigned i = 0; i < t->given_count; i++) {
+        if (strcmp(t->given[i].flag->name, name) == 0 && n-- == 0) {
+            return t->given[i].value;
+        }
+    }
+    return NULL;
+}
+
+const char *tool_flag(const struct tool *t, const char *name)
+{
+    return tool_flag_at(t, name, 0);
+}
+
+bool tool_flag_number(struct tool *t, const char *name, int64_t low, int64_t high,
+                      bool *has, int64_t *value)
+{
+    const char *text = tool_flag(t, name);
+
+    *has = text != NULL;
+    if (text == NULL || format_read_number(text, low, high, value)) {
+        return true;
+    }
+    (void)tool_usage(t, "--%s %s is not a number from %lld to %lld", name, text,
+                     (long long)low, (long long)high);
+    return false;
+}
+
+bool tool_flag_duration(struct tool *t, const char *name, bool *has, int64_t *ms)
+{
+    const char *text = tool_flag(t, name);
+
+    *has = text != NULL;
+    if (text == NULL || format_read_duration(text, ms)) {
+        return true;
+    }
+    (void)tool_usage(t, "--%s %s is not a duration like 500ms, 10s, 5m, 2h or 7d", name,
+                     text);
+    return false;
+}
+
+bool tool_flag_time(struct tool *t, const char *name, bool *has, int64_t *ms)
+{
+    const char *text = tool_flag(t, name);
+
+    *has = text != NULL;
+    if (text == NULL || format_read_time(text, ms)) {
+        return true;
+    }
+    (void)tool_usage(t, "--%s %s is not a time like 2031-01-01T00:00:00Z, nor Unix ms",
+                     name, text);
+    return false;
+}
+
+/* ---- parsing ---- */
+
+static const struct tool_flag *find_flag(const struct tool_flag *flags,
+                                         const char *name, size_t len)
+{
+    for (; flags != NULL && flags->name != NULL; flags++) {
+        if (strlen(flags->name) == len && memcmp(flags->name, name, len) == 0) {
+            return flags;
+        }
+    }
+    return NULL;
+}
+
+/* "send" is one word, "queue create" two: take them off the words. */
+static bool find_command(struct tool *t)
+{
+    const struct tool_command *c;
+
+    for (c = tool_commands; c->name != NULL; c++) {
+        size_t first = strcspn(c->name, " ");
+        const char *second = c->name[first] != '\0' ? c->name + first + 1 : NULL;
+        unsigned takes = second != NULL ? 2 : 1;
+
+        if (t->word_count < takes || strlen(t->words[0]) != first ||
+            memcmp(t->words[0], c->name, first) != 0 ||
+            (second != NULL && strcmp(t->words[1], second) != 0)) {
+            continue;
+        }
+        t->command = c;
+        t->words += takes;
+        t->word_count -= takes;
+        return true;
+    }
+    return false;
+}
+
+static bool any_with_flag(const char *name, size_t len, const struct tool_flag **out)
+{
+    const struct tool_command *c;
+
+    *out = find_flag(global_flags, name, len);
+    for (c = tool_commands; c->name != NULL && *out == NULL; c++) {
+        *out = find_flag(c->flags, name, len);
+    }
+    return *out != NULL;
+}
+
+/* Sort the arguments into words and flags. Which flags the command has is checked when
+ * the command is known; whether a flag takes a value is the same for every command. */
+static int split_arguments(struct tool *t, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        const char *name = arg + 2;
+        size_t len = strcspn(name, "=");
+        const struct tool_flag *flag;
+        const char *value = "";
+
+        if (strcmp(arg, "--") == 0) {
+            while (++i < argc) {
+                t->words[t->word_count++] = argv[i];
+            }
+            break;
+        }
+        if (strcmp(arg, "-h") == 0) {
+            arg = "--help";
+            name = arg + 2;
+            len = 4;
+        }
+        if (strncmp(arg, "--", 2) != 0) {
+            if (arg[0] == '-' && arg[1] != '\0') {
+                return tool_usage(t,
+                                  "there is no flag %s (words that begin with - come "
+                                  "after --)",
+                                  arg);
+            }
+            t->words[t->word_count++] = argv[i];
+            continue;
+        }
+        if (!any_with_flag(name, len, &flag)) {
+            return tool_usage(t, "there is no flag %s", arg);
+        }
+        if (flag->value == NULL && name[len] == '=') {
+            return tool_usage(t, "--%s takes no value", flag->name);
+        }
+        if (flag->value != NULL && name[len] == '=') {
+            value = name + len + 1;
+        } else if (flag->value != NULL) {
+            if (++i >= argc) {
+                return tool_usage(t, "--%s needs %s", flag->name, flag->value);
+            }
+            value = argv[i];
+        }
+        t->given[t->given_count++] = (struct tool_given){flag, value};
+    }
+    return TOOL_DONE;
+}
+
+/* The flags that were given belong to the command, and stand at most as often as they
+ * may. */
+static int check_flags(struct tool *t)
+{
+    for (unsigned i = 0; i < t->given_count; i++) {
+        const char *name = t->given[i].flag->name;
+        const struct tool_flag *flag = find_flag(global_flags, name, strlen(name));
+
+        if (flag == NULL) {
+            flag = find_flag(t->command->flags, name, strlen(name));
+        }
+        if (flag == NULL) {
+            return tool_usage(t, "it has no flag --%s", name);
+        }
+        t->given[i].flag = flag;
+        if (!flag->many && tool_flag_at(t, name, 1) != NULL) {
+            return tool_usage(t, "--%s is given twice", name);
+        }
+    }
+    return TOOL_DONE;
+}
+
+static int read_globals(struct tool *t)
+{
+    const char *cluster = tool_flag(t, "cluster");
+    bool has;
+
+    t->cluster = cluster != NULL ? cluster : getenv("HOLDFAST_CLUSTER");
+    if (t->cluster == NULL || t->cluster[0] == '\0') {
+        t->cluster = DEFAULT_CLUSTER;
+    }
+    t->json = tool_flag(t, "json") != NULL;
+    t->timeout_ms = DEFAULT_TIMEOUT_MS;
+    if (!tool_flag_duration(t, "timeout", &has, &t->timeout_ms)) {
+        return TOOL_USAGE;
+    }
+    if (t->timeout_ms < 1 || t->timeout_ms > TIMEOUT_MAX_MS) {
+        return tool_usage(t, "--timeout must be 1ms to 1h");
+    }
+    return TOOL_DONE;
+}
+
+static int run_command(struct tool *t)
+{
+    int rc = check_flags(t);
+
+    if (rc == TOOL_DONE) {
+        rc = read_globals(t);
+    }
+    if (rc != TOOL_DONE) {
+        return rc;
+    }
+    if (t->word_count < t->command->words_min ||
+        t->word_count > t->command->words_max) {
+        return tool_usage(t, "it takes '%s'",
+                          t->command->words[0] != '\0' ? t->command->words
+                                                       : "no further words");
+    }
+    rc = t->command->run(t);
+    hf_client_close(t->client);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return tool_failed(t, "cannot write to stdout", "check where it goes");
+    }
+    return rc;
+}
+
+static bool is_group(const char *word)
+{
+    const struct tool_command *c;
+    size_t len = strlen(word);
+
+    for (c = tool_commands; c->name != NULL; c++) {
+        if (strncmp(c->name, word, len) == 0 && c->name[len] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int no_command(struct tool *t, bool help)
+{
+    const struct tool_command *c;
+
+    if (t->word_count == 0 || strcmp(t->words[0], "help") == 0) {
+        if (t->word_count > 1 && strcmp(t->words[1], "markdown") == 0) {
+            tool_write_markdown(stdout);
+            return TOOL_DONE;
+        }
+        help = help || t->word_count > 0;
+        help_all(help ? stdout : stderr);
+        return help ? TOOL_DONE : TOOL_USAGE;
+    }
+    if (help && is_group(t->words[0])) {
+        for (c = tool_commands; c->name != NULL; c++) {
+            if (strncmp(c->name, t->words[0], strlen(t->words[0])) == 0) {
+                printf("  holdfast %s %s\n      %s\n", c->name, c->words, c->summary);
+            }
+        }
+        return TOOL_DONE;
+    }
+    return tool_usage(t, "there is no command '%s%s%s'", t->words[0],
+                      t->word_count > 1 && is_group(t->words[0]) ? " " : "",
+                      t->word_count > 1 && is_group(t->words[0]) ? t->words[1] : "");
+}
+
+int tool_main(int argc, char **argv)
+{
+    struct tool t = {.command = NULL};
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    struct tool_given *given = calloc((size_t)argc + 1, sizeof *given);
+    bool help;
+    int rc;
+
+    t.words = words;
+    t.given = given;
+    if (words == NULL || given == NULL) {
+        fputs("holdfast: start: out of memory: free some\n", stderr);
+        rc = TOOL_REFUSED;
+        goto done;
+    }
+    rc = split_arguments(&t, argc, argv);
+    if (rc != TOOL_DONE) {
+        goto done;
+    }
+    help = tool_flag(&t, "help") != NULL;
+    if (!find_command(&t)) {
+        rc = no_command(&t, help);
+    } else if (help) {
+        help_command(stdout, t.command);
+    } else {
+        rc = run_command(&t);
+    }
+done:
+    free(words);
+    free(given);
+    return rc;
+}
+
+/* ---- for commands ---- */
+
+int tool_open_client(const struct tool *t, const struct hf_options *options,
+                     struct hf_client **out, struct hf_error *error)
+{
+    struct hf_options own = *options;
+
+    own.timeout_ms = t->timeout_ms;
+    return hf_client_open(t->cluster, &own, out, error);
+}
+
+struct hf_client *tool_client(struct tool *t)
+{
+    struct hf_options options;
+    struct hf_error error;
+
+    if (t->client != NULL) {
+        return t->client;
+    }
+    hf_options_init(&options);
+    if (tool_open_client(t, &options, &t->client, &error) != HF_OK) {
+        (void)tool_usage(t, "--cluster %s: %s", t->cluster, error.sentence);
+        return NULL;
+    }
+    return t->client;
+}
+
+void tool_print(json_t *object)
+{
+    (void)json_dumpf(object, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    fputc('\n', stdout); /* a failed write shows in ferror at the end */
+    json_decref(object);
+}

@@ -1,0 +1,46 @@
+/* tool_commands.h: the functions of the command table; each returns an exit code. */
+#ifndef HF_BROKER_TOOL_COMMANDS_H
+#define HF_BROKER_TOOL_COMMANDS_H
+
+struct tool;
+
+/* tool_queue.c */
+int tool_queue_create(struct tool *t);
+int tool_queue_set(struct tool *t);
+int tool_queue_show(struct tool *t);
+int tool_queue_list(struct tool *t);
+int tool_queue_delete(struct tool *t);
+int tool_queue_purge(struct tool *t);
+int tool_stats(struct tool *t);
+
+/* tool_send.c */
+int tool_send(struct tool *t);
+
+/* tool_receive.c */
+int tool_receive(struct tool *t);
+int tool_peek(struct tool *t);
+
+/* tool_settle.c */
+int tool_ack(struct tool *t);
+int tool_extend(struct tool *t);
+int tool_release(struct tool *t);
+int tool_fail(struct tool *t);
+int tool_reject(struct tool *t);
+int tool_park(struct tool *t);
+int tool_kick(struct tool *t);
+
+/* tool_worker.c */
+int tool_worker(struct tool *t);
+
+/* tool_cluster.c */
+int tool_cluster_status(struct tool *t);
+int tool_cluster_digest(struct tool *t);
+int tool_cluster_add(struct tool *t);
+int tool_cluster_promote(struct tool *t);
+int tool_cluster_remove(struct tool *t);
+int tool_cluster_transfer(struct tool *t);
+
+/* tool_bench.c */
+int tool_bench(struct tool *t);
+
+#endif

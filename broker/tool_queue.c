@@ -1,0 +1,258 @@
+/* tool_queue.c: queue create, set, show, list, delete, purge; stats. */
+#include "broker/tool_command.h"
+#include "broker/tool_commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTRIBUTES_MAX 64u
+#define PAGE           1000u
+
+/* Read k=v from words or --set. Returns TOOL_DONE or TOOL_USAGE. */
+static int read_attributes(struct tool *t,
+                           const char *(*next)(const struct tool *t, unsigned n),
+                           struct hf_attribute *out, size_t *count)
+{
+    const char *pair;
+
+    *count = 0;
+    while ((pair = next(t, (unsigned)*count)) != NULL) {
+        if (*count == ATTRIBUTES_MAX) {
+            return tool_usage(t, "more than %u attributes", ATTRIBUTES_MAX);
+        }
+        if (!format_read_attribute(pair, true, &out[*count])) {
+            return tool_usage(t, "'%s' is not k=v", pair);
+        }
+        (*count)++;
+    }
+    return TOOL_DONE;
+}
+
+static const char *next_set(const struct tool *t, unsigned n)
+{
+    return tool_flag_at(t, "set", n);
+}
+
+static const char *next_word(const struct tool *t, unsigned n)
+{
+    return n + 1 < t->word_count ? t->words[n + 1] : NULL;
+}
+
+int tool_queue_create(struct tool *t)
+{
+    struct hf_attribute attributes[ATTRIBUTES_MAX];
+    struct hf_client *client = tool_client(t);
+    struct hf_error error;
+    size_t count;
+    int existed = 0;
+    int rc = read_attributes(t, next_set, attributes, &count);
+
+    if (rc != TOOL_DONE || client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_queue_create(client, t->words[0], attributes, count, &existed, &error) !=
+        HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    if (t->json) {
+        tool_print(json_pack("{s:s, s:b}", "queue", t->words[0], "existed", existed));
+    } else {
+        printf("%s %s\n", t->words[0], existed ? "was there already" : "created");
+    }
+    return TOOL_DONE;
+}
+
+int tool_queue_set(struct tool *t)
+{
+    struct hf_attribute attributes[ATTRIBUTES_MAX];
+    struct hf_client *client = tool_client(t);
+    struct hf_error error;
+    size_t count;
+    int rc = read_attributes(t, next_word, attributes, &count);
+
+    if (rc != TOOL_DONE || client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_queue_set(client, t->words[0], attributes, count, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    if (t->json) {
+        tool_print(json_pack("{s:s}", "queue", t->words[0]));
+    } else {
+        printf("%s changed\n", t->words[0]);
+    }
+    return TOOL_DONE;
+}
+
+static void print_attributes(const struct hf_queue *q)
+{
+    for (size_t i = 0; i < q->attribute_count; i++) {
+        const struct hf_attribute *a = &q->attributes[i];
+
+        printf("  %-20.*s ", (int)a->name.len, (const char *)a->name.data);
+        format_value(stdout, a);
+        putchar('\n');
+    }
+}
+
+static void print_counters(const struct hf_queue *q)
+{
+    char age[FORMAT_SPAN] = "";
+
+    if (q->ready > 0) {
+        format_span(q->oldest_ready_ms, age);
+    }
+    printf("  ready %" PRIu64 "%s%s%s, leased %" PRIu64 ", scheduled %" PRIu64
+           " (overdue %" PRIu64 "), parked %" PRIu64 ", acked %" PRIu64
+           ", bytes %" PRIu64 "\n",
+           q->ready, age[0] != '\0' ? " (oldest " : "", age, age[0] != '\0' ? ")" : "",
+           q->leased, q->scheduled, q->overdue, q->parked, q->acked, q->bytes);
+    printf("  ever: sent %" PRIu64 ", received %" PRIu64 ", acked %" PRIu64
+           ", failed %" PRIu64 ", dead-lettered %" PRIu64 "\n",
+           q->sent, q->received, q->acked_total, q->failed, q->dead_lettered);
+}
+
+static void print_name(const struct hf_queue *q)
+{
+    printf("%.*s\n", (int)q->name.len, (const char *)q->name.data);
+}
+
+int tool_queue_show(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_queues *queues;
+    struct hf_error error;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_queue_show(client, t->words[0], &queues, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    for (size_t i = 0; i < queues->count; i++) {
+        if (t->json) {
+            tool_print(format_json_queue(&queues->items[i], true, true));
+        } else {
+            print_name(&queues->items[i]);
+            print_attributes(&queues->items[i]);
+            print_counters(&queues->items[i]);
+        }
+    }
+    hf_queues_free(queues);
+    return TOOL_DONE;
+}
+
+/* Page through list or stats of all queues, in the order of their names. */
+static int each_page(struct tool *t, bool counters)
+{
+    struct hf_client *client = tool_client(t);
+    const char *prefix = !counters && t->word_count > 0 ? t->words[0] : NULL;
+    char after[130] = "";
+    struct hf_queues *queues;
+    struct hf_error error;
+    bool more = true;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    while (more) {
+        int rc = counters ? hf_stats(client, NULL, after, PAGE, &queues, &error)
+                          : hf_queue_list(client, prefix, after, PAGE, &queues, &error);
+
+        if (rc != HF_OK) {
+            return tool_refused(t, prefix, &error);
+        }
+        for (size_t i = 0; i < queues->count; i++) {
+            const struct hf_queue *q = &queues->items[i];
+
+            if (t->json) {
+                tool_print(format_json_queue(q, false, true));
+            } else {
+                print_name(q);
+            }
+            if (!t->json && counters) {
+                print_counters(q);
+            }
+            snprintf(after, sizeof after, "%.*s", (int)q->name.len,
+                     (const char *)q->name.data);
+        }
+        more = queues->more && queues->count > 0;
+        hf_queues_free(queues);
+    }
+    return TOOL_DONE;
+}
+
+int tool_queue_list(struct tool *t)
+{
+    return each_page(t, false);
+}
+
+int tool_stats(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_queues *queues;
+    struct hf_error error;
+
+    if (t->word_count == 0) {
+        return each_page(t, true);
+    }
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_stats(client, t->words[0], NULL, 1, &queues, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    for (size_t i = 0; i < queues->count; i++) {
+        if (t->json) {
+            tool_print(format_json_queue(&queues->items[i], false, true));
+        } else {
+            print_name(&queues->items[i]);
+            print_counters(&queues->items[i]);
+        }
+    }
+    hf_queues_free(queues);
+    return TOOL_DONE;
+}
+
+static int print_count(struct tool *t, const char *word, uint64_t count)
+{
+    if (t->json) {
+        tool_print(json_pack("{s:s, s:I}", "queue", t->words[0], "messages",
+                             (json_int_t)count));
+    } else {
+        printf("%s %s (%" PRIu64 " messages)\n", t->words[0], word, count);
+    }
+    return TOOL_DONE;
+}
+
+int tool_queue_delete(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    bool force = tool_flag(t, "force") != NULL;
+    struct hf_error error;
+    uint64_t count = 0;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_queue_delete(client, t->words[0], force, &count, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    return print_count(t, "deleted", count);
+}
+
+int tool_queue_purge(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_error error;
+    uint64_t count = 0;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    if (hf_queue_purge(client, t->words[0], &count, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    return print_count(t, "purged", count);
+}

@@ -1,0 +1,1013 @@
+/* tool_worker.c: run a command for each message of a queue.
+ *
+ * One thread, one client, one loop. A piece of work is one message:
+ *
+ *   received -> WAITING -> RUNNING -> SETTLING -> gone
+ *                  `---- given back (stopping, or waited too long)
+ *
+ * While it waits or runs, the keeper extends its lease. What has ended is settled in
+ * batches, one batch of each kind on the wire at a time, so that a batch grows while
+ * the one before it is under way. When the leader dies, the client asks the next one
+ * again: the receive as the same attempt, the settlements with the same receipts.
+ *
+ * A few messages are fetched ahead while commands are short, so that a command never
+ * waits for the network; those that wait longer than AHEAD_MS after all are given back
+ * for others to take. */
+#include "broker/tool_command.h"
+#include "broker/tool_commands.h"
+#include "proto/clock.h"
+#include "proto/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CONCURRENCY_MAX 256
+#define WORK_MAX        2048u /* messages held in any state */
+#define WAIT_MS         20000 /* of one receive */
+#define AHEAD_MS        2000
+#define SHORT_MS        50 /* commands that take less on average are fetched ahead for */
+#define GIVE_UP_MS      43200000
+#define REASON_MAX      256u
+#define ENV_MAX         96u
+#define EXIT_RELEASE    75 /* EX_TEMPFAIL */
+#define EXIT_REJECT     65 /* EX_DATAERR */
+
+extern char **environ;
+
+enum work_state { WORK_WAITING, WORK_RUNNING, WORK_SETTLING };
+
+/* The answer to one receive, kept while one of its messages is worked on. */
+struct batch {
+    struct hf_messages *messages;
+    unsigned users;
+};
+
+struct work {
+    struct work *prev, *next;
+    enum work_state state;
+    struct keeper_lease lease;
+    struct batch *batch;
+    const struct hf_message *message;
+    int64_t received_ms;
+    int64_t started_ms;
+    pid_t pid;
+    int errors;                /* the read end of the command's stderr, or -1 */
+    char line[REASON_MAX + 1]; /* the last line of stderr so far */
+    size_t line_len;
+    bool line_ended;
+    enum hf_settle_kind kind;
+};
+
+struct list {
+    struct work *first, *last;
+    size_t count;
+};
+
+struct worker {
+    struct tool *t;
+    struct hf_client *client;
+    const char *queue;
+    char *path;  /* of the command */
+    char **argv; /* of the command */
+    unsigned concurrency;
+    bool has_lease;
+    int64_t lease_ms;
+    int64_t give_up_ms;
+    struct keeper keeper;
+    bool keeper_ready; /* the length of a lease is known */
+    struct list waiting, running;
+    struct list settling[HF_PARK + 1]; /* to be settled, by kind */
+    bool settle_out[HF_PARK + 1];      /* a batch of this kind is on the wire */
+    size_t held;
+    bool receiving;
+    unsigned asked; /* the max of the receive on the wire */
+    int64_t receive_after_ms;
+    struct extension *extension; /* on the wire, or NULL */
+    bool stopping;
+    int code;
+    int epoll;
+    int signals;
+    int64_t average_ms; /* of recent commands */
+    int64_t told_ms;    /* when trouble with the cluster was last told */
+    uint64_t done[HF_PARK + 1];
+    uint64_t lost;
+};
+
+struct extension {
+    struct worker *w;
+    size_t count;
+    struct keeper_lease *leases[HF_BATCH_MAX]; /* NULL: its work is gone */
+};
+
+static int64_t mono_ms(void)
+{
+    return clock_system()->mono_ms(clock_system()->ctx);
+}
+
+/* ---- lists ---- */
+
+static void list_add(struct list *list, struct work *work)
+{
+    work->prev = list->last;
+    work->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = work;
+    } else {
+        list->first = work;
+    }
+    list->last = work;
+    list->count++;
+}
+
+static void list_remove(struct list *list, struct work *work)
+{
+    if (work->prev != NULL) {
+        work->prev->next = work->next;
+    } else {
+        list->first = work->next;
+    }
+    if (work->next != NULL) {
+        work->next->prev = work->prev;
+    } else {
+        list->last = work->prev;
+    }
+    list->count--;
+}
+
+static void forget(struct worker *w, struct work *work)
+{
+    keeper_remove(&w->keeper, &work->lease);
+    for (size_t i = 0; w->extension != NULL && i < w->extension->count; i++) {
+        if (w->extension->leases[i] == &work->lease) {
+            w->extension->leases[i] = NULL;
+        }
+    }
+    if (--work->batch->users == 0) {
+        hf_messages_free(work->batch->messages);
+        free(work->batch);
+    }
+    free(work);
+    w->held--;
+}
+
+static void settle_later(struct worker *w, struct work *work, enum hf_settle_kind kind)
+{
+    keeper_remove(&w->keeper, &work->lease);
+    work->state = WORK_SETTLING;
+    work->kind = kind;
+    list_add(&w->settling[kind], work);
+}
+
+static void warn(const struct work *work, const char *format, const char *detail)
+{
+    char id[HF_ID_TEXT];
+
+    hf_id_format(work->message->id, id);
+    fprintf(stderr, "holdfast: worker: message %s: ", id);
+    fprintf(stderr, "%s: %s\n", format, detail);
+}
+
+/* Trouble that may last: told at most every ten seconds. */
+static void tell_trouble(struct worker *w, const struct hf_error *error)
+{
+    int64_t now_ms = mono_ms();
+
+    if (w->told_ms != 0 && now_ms - w->told_ms < 10000) {
+        return;
+    }
+    w->told_ms = now_ms;
+    (void)tool_refused(w->t, w->queue, error);
+}
+
+/* ---- settling ---- */
+
+struct settlement {
+    struct worker *w;
+    enum hf_settle_kind kind;
+    size_t count;
+    struct work *works[HF_BATCH_MAX];
+};
+
+static bool may_pass(const struct hf_error *error)
+{
+    return error->unreachable || error->status == HF_E_UNKNOWN_OUTCOME ||
+           error->status == HF_E_RATE_LIMITED || error->status == HF_E_MEMORY_LOW ||
+           error->status == HF_E_TIMEOUT;
+}
+
+static void on_settled(void *ctx, const struct hf_error *error,
+                       const struct hf_settle_result *results, size_t count)
+{
+    struct settlement *s = ctx;
+    struct worker *w = s->w;
+
+    w->settle_out[s->kind] = false;
+    if (results == NULL) {
+        tell_trouble(w, error);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        struct work *work = s->works[i];
+
+        if (results == NULL && may_pass(error) && error->status != HF_E_CLOSED &&
+            !w->stopping) {
+            list_add(&w->settling[s->kind], work); /* the same receipt, again */
+            continue;
+        }
+        if (results == NULL) {
+            w->lost++;
+            w->code = error->unreachable ? TOOL_UNREACHABLE : TOOL_REFUSED;
+        } else if (i < count && results[i].error.status != HF_OK) {
+            w->lost++;
+            warn(work,
+                 "its lease had ended before it was settled, it may be worked on again",
+                 results[i].error.sentence);
+        } else {
+            w->done[s->kind]++;
+        }
+        forget(w, work);
+    }
+    free(s);
+}
+
+static void fill_entry(const struct work *work, struct hf_settle_entry *entry)
+{
+    memset(entry, 0, sizeof *entry);
+    entry->receipt = work->message->receipt;
+    if (work->kind == HF_FAIL || work->kind == HF_REJECT) {
+        entry->reason = hf_data(work->line, work->line_len);
+    }
+    if (work->kind == HF_RELEASE) {
+        entry->has_delay = 1;
+    }
+}
+
+static void settle_some(struct worker *w, enum hf_settle_kind kind)
+{
+    struct hf_settle_entry entries[HF_BATCH_MAX];
+    struct settlement *s;
+    struct hf_error error;
+
+    if (w->settling[kind].count == 0 || w->settle_out[kind]) {
+        return;
+    }
+    s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return; /* tried again at the next turn */
+    }
+    s->w = w;
+    s->kind = kind;
+    while (w->settling[kind].first != NULL && s->count < HF_BATCH_MAX) {
+        struct work *work = w->settling[kind].first;
+
+        list_remove(&w->settling[kind], work);
+        fill_entry(work, &entries[s->count]);
+        s->works[s->count++] = work;
+    }
+    w->settle_out[kind] = true;
+    if (hf_settle_begin(w->client, w->queue, kind, entries, s->count, on_settled, s,
+                        &error) != HF_OK) {
+        on_settled(s, &error, NULL, 0);
+    }
+}
+
+/* ---- keeping leases ---- */
+
+/* How long until a moment of the cluster's clock, as of the answer that named it. */
+static int64_t life_ms(const struct worker *w, int64_t until)
+{
+    struct hf_stamp stamp;
+
+    hf_last_stamp(w->client, &stamp);
+    return until - stamp.cluster_ms;
+}
+
+static struct work *work_of(struct keeper_lease *lease)
+{
+    return (struct work *)((char *)lease - offsetof(struct work, lease));
+}
+
+static void on_extended(void *ctx, const struct hf_error *error,
+                        const struct hf_settle_result *results, size_t count)
+{
+    struct extension *e = ctx;
+    struct worker *w = e->w;
+    int64_t now_ms = mono_ms();
+
+    w->extension = NULL;
+    if (results == NULL) {
+        tell_trouble(w, error);
+    }
+    for (size_t i = 0; i < e->count; i++) {
+        struct keeper_lease *lease = e->leases[i];
+
+        if (lease == NULL || !lease->kept) {
+            continue; /* its work has ended meanwhile */
+        }
+        if (results == NULL || i >= count) {
+            keeper_retry(&w->keeper, lease, now_ms);
+        } else if (results[i].error.status == HF_OK) {
+            keeper_renewed(&w->keeper, lease,
+                           now_ms + life_ms(w, results[i].next_visible_at), now_ms);
+        } else {
+            keeper_remove(&w->keeper, lease);
+            warn(work_of(lease), "its lease is lost while the command runs",
+                 results[i].error.sentence);
+        }
+    }
+    free(e);
+}
+
+static void extend_some(struct worker *w)
+{
+    struct hf_settle_entry entries[HF_BATCH_MAX];
+    struct extension *e;
+    struct hf_error error;
+
+    if (w->extension != NULL || keeper_due_ms(&w->keeper) > mono_ms()) {
+        return;
+    }
+    e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return; /* tried again at the next turn */
+    }
+    e->w = w;
+    e->count = keeper_take(&w->keeper, mono_ms(), e->leases, HF_BATCH_MAX);
+    memset(entries, 0, sizeof entries);
+    for (size_t i = 0; i < e->count; i++) {
+        entries[i].receipt = work_of(e->leases[i])->message->receipt;
+        entries[i].has_delay = 1;
+        entries[i].delay_ms = w->keeper.options.visibility_ms;
+    }
+    w->extension = e;
+    if (hf_settle_begin(w->client, w->queue, HF_EXTEND, entries, e->count, on_extended,
+                        e, &error) != HF_OK) {
+        on_extended(e, &error, NULL, 0);
+    }
+}
+
+/* ---- receiving ---- */
+
+/* The longest lease seen is the queue's: one that came late in an answer that had to be
+ * asked for twice is shorter. */
+static void learn_lease(struct worker *w, int64_t life)
+{
+    struct keeper_options options;
+    int64_t length = w->has_lease ? w->lease_ms : life;
+
+    if (w->keeper_ready && length <= w->keeper.options.visibility_ms) {
+        return;
+    }
+    keeper_options_for(&options, length > 6 ? length : 6, w->give_up_ms);
+    if (w->keeper_ready) {
+        w->keeper.options = options;
+    } else {
+        w->keeper_ready = keeper_init(&w->keeper, &options);
+    }
+}
+
+static void take_message(struct worker *w, struct batch *batch,
+                         const struct hf_message *m)
+{
+    struct work *work = calloc(1, sizeof *work);
+    int64_t life = life_ms(w, m->next_visible_at);
+
+    if (work == NULL) {
+        return; /* the message comes back when its lease ends */
+    }
+    work->batch = batch;
+    batch->users++;
+    work->message = m;
+    work->received_ms = mono_ms();
+    work->errors = -1;
+    w->held++;
+    learn_lease(w, life);
+    if (w->stopping ||
+        !keeper_add(&w->keeper, &work->lease, mono_ms() + life, mono_ms())) {
+        settle_later(w, work, HF_RELEASE);
+        return;
+    }
+    work->state = WORK_WAITING;
+    list_add(&w->waiting, work);
+}
+
+static void on_received(void *ctx, const struct hf_error *error,
+                        struct hf_messages *messages)
+{
+    struct worker *w = ctx;
+    struct batch *batch;
+
+    w->receiving = false;
+    if (messages == NULL) {
+        if (error->status == HF_E_CLOSED || w->stopping) {
+            return;
+        }
+        tell_trouble(w, error);
+        w->receive_after_ms = mono_ms() + 1000;
+        if (!may_pass(error) && error->status != HF_E_TOO_MANY_WAITERS &&
+            error->status != HF_E_PAUSED) {
+            w->stopping = true;
+            w->code = TOOL_REFUSED;
+        }
+        return;
+    }
+    batch = calloc(1, sizeof *batch);
+    if (batch == NULL || messages->count == 0) {
+        free(batch);
+        hf_messages_free(messages);
+        return;
+    }
+    batch->messages = messages;
+    batch->users = 1;
+    for (size_t i = 0; i < messages->count; i++) {
+        take_message(w, batch, &messages->items[i]);
+    }
+    if (--batch->users == 0) {
+        hf_messages_free(messages);
+        free(batch);
+    }
+}
+
+static unsigned wanted(const struct worker *w)
+{
+    bool ahead = w->average_ms >= 0 && w->average_ms < SHORT_MS;
+    size_t room = w->concurrency * (ahead ? 3 : 1);
+    size_t have = w->running.count + w->waiting.count;
+    size_t want = room > have ? room - have : 0;
+
+    if (w->held >= WORK_MAX || (ahead && w->waiting.count > w->concurrency)) {
+        return 0; /* ask for many at once, when there is room for many */
+    }
+    return want < HF_BATCH_MAX ? (unsigned)want : HF_BATCH_MAX;
+}
+
+static void receive_some(struct worker *w)
+{
+    const char *queues[1] = {w->queue};
+    struct hf_receive receive = {
+        .queues = queues, .queue_count = 1, .wait_ms = WAIT_MS};
+    struct hf_error error;
+
+    receive.max = wanted(w);
+    receive.has_lease = w->has_lease;
+    receive.lease_ms = w->lease_ms;
+    if (w->receiving || w->stopping || receive.max == 0 ||
+        mono_ms() < w->receive_after_ms) {
+        return;
+    }
+    if (hf_receive_begin(w->client, &receive, on_received, w, &error) == HF_OK) {
+        w->receiving = true;
+    } else {
+        on_received(w, &error, NULL);
+    }
+}
+
+/* ---- commands ---- */
+
+struct environment {
+    char *own[ENV_MAX];
+    unsigned own_count;
+    char **all;
+};
+
+static void put_env(struct environment *e, const char *name, struct hf_bytes value)
+{
+    char *pair;
+
+    if (e->own_count == ENV_MAX) {
+        return;
+    }
+    /* An environment cannot hold a zero: what follows one is cut. */
+    if (asprintf(&pair, "HOLDFAST_%s=%.*s", name, (int)value.len,
+                 value.data != NULL ? (const char *)value.data : "") >= 0) {
+        e->own[e->own_count++] = pair;
+    }
+}
+
+static void put_env_number(struct environment *e, const char *name, int64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put_env(e, name, hf_text(text));
+}
+
+static void put_env_attribute(struct environment *e, const struct hf_attribute *a)
+{
+    char name[80] = "ATTR_";
+    char value[400];
+    size_t len = a->name.len < 64 ? a->name.len : 64;
+    FILE *out;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = ((const char *)a->name.data)[i];
+        bool plain =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        name[5 + i] = plain ? c : '_';
+    }
+    name[5 + len] = '\0';
+    if (a->type == HF_TEXT || a->type == HF_DATA) {
+        put_env(e, name, a->bytes);
+        return;
+    }
+    out = fmemopen(value, sizeof value, "w");
+    if (out != NULL) {
+        format_value(out, a);
+        fclose(out);
+        put_env(e, name, hf_text(value));
+    }
+}
+
+static void put_env_keys(struct environment *e, const struct hf_message *m)
+{
+    char text[8 * 130];
+    size_t len = 0;
+
+    for (size_t i = 0; i < m->key_count; i++) {
+        int n = snprintf(text + len, sizeof text - len, "%s%.*s", i > 0 ? "\n" : "",
+                         (int)m->keys[i].len, (const char *)m->keys[i].data);
+
+        len += n > 0 && (size_t)n < sizeof text - len ? (size_t)n : 0;
+    }
+    put_env(e, "KEYS", hf_data(text, len));
+}
+
+static bool fill_environment(struct environment *e, const struct hf_message *m)
+{
+    char id[HF_ID_TEXT];
+    char receipt[HF_RECEIPT_TEXT] = "";
+    size_t inherited = 0;
+
+    memset(e, 0, sizeof *e);
+    hf_id_format(m->id, id);
+    (void)hf_receipt_format(m->receipt, receipt); /* of another version: empty */
+    put_env(e, "ID", hf_text(id));
+    put_env(e, "QUEUE", m->queue);
+    put_env(e, "RECEIPT", hf_text(receipt));
+    put_env_number(e, "DELIVERIES", m->deliveries);
+    put_env_number(e, "FAILURES", m->failures);
+    put_env_number(e, "PRIORITY", m->priority);
+    put_env_number(e, "SENT_AT", m->sent_at);
+    put_env(e, "TAG", m->tag);
+    put_env(e, "GROUP", m->group);
+    put_env_keys(e, m);
+    for (size_t i = 0; i < m->attribute_count; i++) {
+        put_env_attribute(e, &m->attributes[i]);
+    }
+    while (environ[inherited] != NULL) {
+        inherited++;
+    }
+    e->all = calloc(inherited + e->own_count + 1, sizeof *e->all);
+    if (e->all == NULL) {
+        return false;
+    }
+    memcpy(e->all, environ, inherited * sizeof *e->all);
+    memcpy(e->all + inherited, e->own, e->own_count * sizeof *e->own);
+    return true;
+}
+
+static void drop_environment(struct environment *e)
+{
+    for (unsigned i = 0; i < e->own_count; i++) {
+        free(e->own[i]);
+    }
+    free(e->all);
+}
+
+/* A file in memory, at its start: the command reads it at its own pace and nobody
+ * waits. */
+static int body_file(struct hf_bytes body)
+{
+    int fd = memfd_create("holdfast-body", MFD_CLOEXEC);
+    size_t done = 0;
+
+    while (fd >= 0 && done < body.len) {
+        ssize_t n = write(fd, (const char *)body.data + done, body.len - done);
+
+        if (n < 0 && errno != EINTR) {
+            close(fd);
+            return -1;
+        }
+        done += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Signals as a program expects them at its start, whatever is blocked here. */
+static int spawn(struct worker *w, struct work *work, int in, int errors, char **env)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigset_t defaults;
+    int rc;
+
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    rc = posix_spawn_file_actions_init(&actions);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = posix_spawnattr_init(&attributes);
+    if (rc != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return rc;
+    }
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    if (rc == 0) {
+        rc = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+    }
+    if (rc == 0) {
+        rc = posix_spawn(&work->pid, w->path, &actions, &attributes, w->argv, env);
+    }
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return rc;
+}
+
+static void fail_start(struct worker *w, struct work *work, int error)
+{
+    snprintf(work->line, sizeof work->line, "the command could not be started: %s",
+             strerror(error));
+    work->line_len = strlen(work->line);
+    warn(work, "cannot be worked on", work->line);
+    settle_later(w, work, HF_FAIL);
+}
+
+static void start(struct worker *w, struct work *work)
+{
+    struct environment env;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = work};
+    int errors[2] = {-1, -1};
+    int in = body_file(work->message->body);
+    int rc;
+
+    if (in < 0 || pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) {
+        rc = errno;
+        goto fail_files;
+    }
+    /* The command's end blocks, as it expects. */
+    (void)fcntl(errors[1], F_SETFL, 0);
+    rc = fill_environment(&env, work->message) ? spawn(w, work, in, errors[1], env.all)
+                                               : ENOMEM;
+    drop_environment(&env);
+    if (rc != 0) {
+        goto fail_files;
+    }
+    close(in);
+    close(errors[1]);
+    work->errors = errors[0];
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_ADD, work->errors,
+                    &event); /* read at the end, then */
+    work->state = WORK_RUNNING;
+    work->started_ms = mono_ms();
+    list_add(&w->running, work);
+    return;
+
+fail_files:
+    if (in >= 0) {
+        close(in);
+    }
+    if (errors[0] >= 0) {
+        close(errors[0]);
+        close(errors[1]);
+    }
+    fail_start(w, work, rc);
+}
+
+static void note_errors(struct work *work, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] == '\n') {
+            work->line_ended = true;
+            continue;
+        }
+        if (work->line_ended) {
+            work->line_len = 0;
+            work->line_ended = false;
+        }
+        if (work->line_len < REASON_MAX) {
+            work->line[work->line_len++] = bytes[i];
+        }
+    }
+}
+
+/* What is there now; a grandchild may hold the pipe open for ever. */
+static void read_errors(struct work *work)
+{
+    char bytes[4096];
+    ssize_t n;
+
+    while (work->errors >= 0) {
+        n = read(work->errors, bytes, sizeof bytes);
+        if (n > 0) {
+            note_errors(work, bytes, (size_t)n);
+            (void)!write(STDERR_FILENO, bytes,
+                         (size_t)n); /* for who watches; not needed */
+        } else if (n == 0) {
+            close(work->errors); /* which also takes it out of epoll */
+            work->errors = -1;
+        } else if (errno != EINTR) {
+            return;
+        }
+    }
+}
+
+static void say_reason(struct work *work, const char *what, int number)
+{
+    if (work->line_len == 0) {
+        int n = snprintf(work->line, sizeof work->line, what, number);
+
+        work->line_len = n > 0 ? (size_t)n : 0;
+    }
+}
+
+static enum hf_settle_kind verdict(struct work *work, int status)
+{
+    if (WIFSIGNALED(status)) {
+        say_reason(work, "the command was ended by signal %d", WTERMSIG(status));
+        return HF_FAIL;
+    }
+    switch (WEXITSTATUS(status)) {
+    case 0:
+        return HF_ACK;
+    case EXIT_RELEASE:
+        return HF_RELEASE;
+    case EXIT_REJECT:
+        say_reason(work, "the command rejected it (exit code %d)", EXIT_REJECT);
+        return HF_REJECT;
+    default:
+        say_reason(work, "the command ended with exit code %d", WEXITSTATUS(status));
+        return HF_FAIL;
+    }
+}
+
+static void end_command(struct worker *w, struct work *work, int status)
+{
+    int64_t took_ms = mono_ms() - work->started_ms;
+
+    read_errors(work);
+    if (work->errors >= 0) {
+        close(work->errors);
+        work->errors = -1;
+    }
+    w->average_ms = w->average_ms < 0 ? took_ms : (w->average_ms * 7 + took_ms) / 8;
+    list_remove(&w->running, work);
+    settle_later(w, work, verdict(work, status));
+}
+
+static void reap(struct worker *w)
+{
+    struct work *work;
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (work = w->running.first; work != NULL && work->pid != pid;
+             work = work->next) {
+        }
+        if (work != NULL) {
+            end_command(w, work, status);
+        }
+    }
+}
+
+/* ---- the loop ---- */
+
+static void give_back_waiting(struct worker *w, int64_t older_than_ms)
+{
+    while (w->waiting.first != NULL && w->waiting.first->received_ms <= older_than_ms) {
+        struct work *work = w->waiting.first;
+
+        list_remove(&w->waiting, work);
+        settle_later(w, work, HF_RELEASE);
+    }
+}
+
+static void on_signal(struct worker *w)
+{
+    struct signalfd_siginfo info;
+
+    while (read(w->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo != SIGCHLD) {
+            w->stopping = true;
+        }
+    }
+    reap(w);
+}
+
+static void on_events(struct worker *w)
+{
+    struct epoll_event events[64];
+    bool signalled = false;
+    int n = epoll_wait(w->epoll, events, 64, 0);
+
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.ptr == NULL) {
+            signalled = true;
+        } else {
+            read_errors(events[i].data.ptr);
+        }
+    }
+    /* Last: it frees nothing, but takes work out of the state these events were for. */
+    if (signalled) {
+        on_signal(w);
+    }
+}
+
+static void move_on(struct worker *w)
+{
+    while (!w->stopping && w->waiting.first != NULL &&
+           w->running.count < w->concurrency) {
+        struct work *work = w->waiting.first;
+
+        list_remove(&w->waiting, work);
+        start(w, work);
+    }
+    give_back_waiting(w, w->stopping ? INT64_MAX : mono_ms() - AHEAD_MS);
+    for (int kind = HF_ACK; kind <= HF_PARK; kind++) {
+        settle_some(w, (enum hf_settle_kind)kind);
+    }
+    extend_some(w);
+    receive_some(w);
+}
+
+static int64_t next_ms(const struct worker *w)
+{
+    int64_t now_ms = mono_ms();
+    int64_t at_ms = now_ms + 60000;
+
+    if (w->extension == NULL && keeper_due_ms(&w->keeper) < at_ms) {
+        at_ms = keeper_due_ms(&w->keeper);
+    }
+    if (w->waiting.first != NULL && w->waiting.first->received_ms + AHEAD_MS < at_ms) {
+        at_ms = w->waiting.first->received_ms + AHEAD_MS;
+    }
+    if (!w->receiving && !w->stopping && w->receive_after_ms > now_ms &&
+        w->receive_after_ms < at_ms) {
+        at_ms = w->receive_after_ms;
+    }
+    return at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
+static bool finished(const struct worker *w)
+{
+    return w->stopping && w->held == 0;
+}
+
+static int work_off(struct worker *w)
+{
+    struct pollfd fd = {.fd = w->epoll, .events = POLLIN};
+
+    for (;;) {
+        move_on(w);
+        if (finished(w)) {
+            /* What was handed out in this very moment is given back. */
+            if (hf_poll(w->client, NULL, 0, 0) != HF_OK || w->held == 0) {
+                return TOOL_DONE;
+            }
+        }
+        if (hf_poll(w->client, &fd, 1, next_ms(w)) != HF_OK) {
+            return tool_failed(w->t, "waiting failed", "report it");
+        }
+        if (fd.revents != 0) {
+            on_events(w);
+        }
+    }
+}
+
+/* ---- start and end ---- */
+
+/* As execvp would find it, once for all messages. NULL: there is no such program. */
+static char *find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    char *full;
+
+    if (strchr(name, '/') != NULL) {
+        return access(name, X_OK) == 0 ? strdup(name) : NULL;
+    }
+    for (path = path != NULL ? path : "/bin:/usr/bin"; *path != '\0';) {
+        size_t len = strcspn(path, ":");
+
+        if (asprintf(&full, "%.*s%s%s", (int)len, path, len > 0 ? "/" : "", name) < 0) {
+            return NULL;
+        }
+        if (access(full, X_OK) == 0) {
+            return full;
+        }
+        free(full);
+        path += len + (path[len] == ':');
+    }
+    return NULL;
+}
+
+static bool open_events(struct worker *w)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    if (sigprocmask(SIG_BLOCK, &mask, NULL) != 0) {
+        return false;
+    }
+    w->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    w->epoll = epoll_create1(EPOLL_CLOEXEC);
+    return w->signals >= 0 && w->epoll >= 0 &&
+           epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->signals, &event) == 0;
+}
+
+static void print_summary(const struct worker *w)
+{
+    if (w->t->json) {
+        tool_print(json_pack(
+            "{s:I, s:I, s:I, s:I, s:I}", "acked", (json_int_t)w->done[HF_ACK], "failed",
+            (json_int_t)w->done[HF_FAIL], "rejected", (json_int_t)w->done[HF_REJECT],
+            "released", (json_int_t)w->done[HF_RELEASE], "lost", (json_int_t)w->lost));
+        return;
+    }
+    printf("%" PRIu64 " acked, %" PRIu64 " failed, %" PRIu64 " rejected, %" PRIu64
+           " released, %" PRIu64 " lost\n",
+           w->done[HF_ACK], w->done[HF_FAIL], w->done[HF_REJECT], w->done[HF_RELEASE],
+           w->lost);
+}
+
+static int read_flags(struct tool *t, struct worker *w)
+{
+    int64_t concurrency = 1;
+    bool has;
+
+    w->give_up_ms = GIVE_UP_MS;
+    if (!tool_flag_number(t, "concurrency", 1, CONCURRENCY_MAX, &has, &concurrency) ||
+        !tool_flag_duration(t, "lease", &w->has_lease, &w->lease_ms) ||
+        !tool_flag_duration(t, "give-up", &has, &w->give_up_ms)) {
+        return TOOL_USAGE;
+    }
+    if ((w->has_lease && w->lease_ms < 100) || w->give_up_ms < 1) {
+        return tool_usage(t, "--lease must be 100ms or more, --give-up 1ms or more");
+    }
+    w->concurrency = (unsigned)concurrency;
+    return TOOL_DONE;
+}
+
+int tool_worker(struct tool *t)
+{
+    struct worker w = {.t = t, .queue = t->words[0], .argv = t->words + 1};
+    int rc = read_flags(t, &w);
+
+    if (rc != TOOL_DONE) {
+        return rc;
+    }
+    w.average_ms = -1;
+    w.epoll = -1;
+    w.signals = -1;
+    w.path = find_program(w.argv[0]);
+    if (w.path == NULL) {
+        return tool_usage(t, "there is no program '%s'", w.argv[0]);
+    }
+    w.client = tool_client(t);
+    if (w.client == NULL) {
+        rc = TOOL_USAGE;
+    } else if (!open_events(&w)) {
+        rc = tool_failed(t, strerror(errno), "raise the limit of open files");
+    } else {
+        rc = work_off(&w);
+        /* The receive that still waits ends here; the cluster drops a waiter whose
+         * connection is gone. */
+        hf_client_close(w.client);
+        t->client = NULL;
+        print_summary(&w);
+    }
+    if (w.epoll >= 0) {
+        close(w.epoll);
+    }
+    if (w.signals >= 0) {
+        close(w.signals);
+    }
+    free(w.path);
+    return rc != TOOL_DONE ? rc : w.code;
+}
