@@ -7,17 +7,21 @@
 
 #include <raft.h>
 
-/* Fields of struct raft are read and set here that have no getter, and the guards know the faults of exactly
- * this version. Another one has to be read, simulated and measured first. */
+/* Fields of struct raft are read and set here that have no getter, and the guards know
+ * the faults of exactly this version. Another one has to be read, simulated and
+ * measured first. */
 #if RAFT_VERSION_NUMBER != 2201
-#error "Holdfast knows libraft 0.22.1 and no other version (0 * 10000 + 22 * 100 + 1 = 2201)"
+#error                                                                                 \
+    "Holdfast knows libraft 0.22.1 and no other version (0 * 10000 + 22 * 100 + 1 = 2201)"
 #endif
 
-#define INFLIGHT_ENTRIES_MAX 16384u /* the real bound is outflow.h's window in bytes */
+#define INFLIGHT_ENTRIES_MAX                                                           \
+    16384u /* the real bound is outflow.h's window in bytes                            \
+            */
 #define CATCH_UP_ROUNDS_MAX 1000u
-#define CATCH_UP_ROUND_MS 5000u
-#define TOKEN_BYTES 8u
-#define MESSAGE_VERSION 2
+#define CATCH_UP_ROUND_MS   5000u
+#define TOKEN_BYTES         8u
+#define MESSAGE_VERSION     2
 
 struct core {
     struct core_config config;
@@ -40,7 +44,8 @@ int core_open(const struct core_config *config, struct core **out)
         free(c);
         return HF_E_MEMORY_LOW;
     }
-    /* Otherwise every trace line is formatted, into a static buffer, even when nobody listens. */
+    /* Otherwise every trace line is formatted, into a static buffer, even when nobody
+     * listens. */
     c->raft.tracer = NULL;
     raft_seed(&c->raft, (unsigned)(config->seed ^ config->seed >> 32));
     raft_set_pre_vote(&c->raft, true);
@@ -89,8 +94,8 @@ static int status_from_raft(int rv)
 
 /* ---- performing an update ---- */
 
-/* The entries of an update: their payloads are ours, except for the barrier that the library makes itself,
- * whose batch is its payload. */
+/* The entries of an update: their payloads are ours, except for the barrier that the
+ * library makes itself, whose batch is its payload. */
 static int perform_entries(struct core *c, const struct raft_update *u)
 {
     struct raft_entry *first = u->entries.batch;
@@ -112,7 +117,8 @@ static int perform_entries(struct core *c, const struct raft_update *u)
     }
     raft_free(first->batch);
     first->batch = NULL;
-    rc = c->config.events->entries(c->config.ctx, u->entries.index, entries, u->entries.n);
+    rc = c->config.events->entries(c->config.ctx, u->entries.index, entries,
+                                   u->entries.n);
     free(entries);
     return rc;
 }
@@ -142,7 +148,8 @@ static void perform_vote_result(struct core *c, const struct raft_message *m)
     c->config.events->send(c->config.ctx, m->server_id, &out);
 }
 
-static void perform_append_result(struct core *c, const struct raft_message *m, bool stale)
+static void perform_append_result(struct core *c, const struct raft_message *m,
+                                  bool stale)
 {
     const struct raft_append_entries_result *a = &m->append_entries_result;
     struct rpc out = {.type = RPC_APPEND_RESULT, .term = a->term};
@@ -168,7 +175,8 @@ static void perform_message(struct core *c, const struct raft_message *m, bool s
 {
     switch (m->type) {
     case RAFT_APPEND_ENTRIES:
-        c->config.events->append(c->config.ctx, m->server_id, m->append_entries.prev_log_index,
+        c->config.events->append(c->config.ctx, m->server_id,
+                                 m->append_entries.prev_log_index,
                                  m->append_entries.n_entries);
         break;
     case RAFT_INSTALL_SNAPSHOT:
@@ -194,7 +202,8 @@ static int perform(struct core *c, struct raft_update *u, bool stale)
     int rc = HF_OK;
 
     if ((u->flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR)) != 0) {
-        rc = c->config.events->vote(c->config.ctx, c->raft.current_term, c->raft.voted_for);
+        rc = c->config.events->vote(c->config.ctx, c->raft.current_term,
+                                    c->raft.voted_for);
     }
     if (rc == HF_OK && (u->flags & (RAFT_UPDATE_ENTRIES)) != 0) {
         rc = perform_entries(c, u);
@@ -210,8 +219,9 @@ static int perform(struct core *c, struct raft_update *u, bool stale)
 
 /* ---- stepping ---- */
 
-/* C1. A follower that is leader after one step is a sole voter that skipped the election. Without a new term
- * its entries could carry the same index and term as lost ones. Nothing of this step has left yet. */
+/* C1. A follower that is leader after one step is a sole voter that skipped the
+ * election. Without a new term its entries could carry the same index and term as lost
+ * ones. Nothing of this step has left yet. */
 static void take_new_term(struct core *c, struct raft_update *u)
 {
     c->raft.current_term++;
@@ -246,14 +256,15 @@ static int step(struct core *c, int64_t now_ms, struct raft_event *event, bool s
 
 /* ---- membership in the library's shape ---- */
 
-static int configuration_from(const struct membership *m, struct raft_configuration *out)
+static int configuration_from(const struct membership *m,
+                              struct raft_configuration *out)
 {
     raft_configuration_init(out);
     for (uint32_t i = 0; i < m->count; i++) {
         const struct member *member = &m->members[i];
 
-        if (raft_configuration_add(out, member->raft_id, member->address, (int)member->role) !=
-            0) {
+        if (raft_configuration_add(out, member->raft_id, member->address,
+                                   (int)member->role) != 0) {
             raft_configuration_close(out);
             return HF_E_MEMORY_LOW;
         }
@@ -261,7 +272,8 @@ static int configuration_from(const struct membership *m, struct raft_configurat
     return HF_OK;
 }
 
-static int metadata_from(const struct snapshot_mark *mark, struct raft_snapshot_metadata *out)
+static int metadata_from(const struct snapshot_mark *mark,
+                         struct raft_snapshot_metadata *out)
 {
     out->index = mark->index;
     out->term = mark->term;
@@ -276,7 +288,8 @@ void core_membership(const struct core *c, struct membership *out)
         const struct raft_server *s = &c->raft.configuration.servers[i];
 
         /* Every membership went through membership_decode before the core saw it. */
-        CHECK(membership_add(out, s->id, s->address, (enum member_role)s->role) == HF_OK);
+        CHECK(membership_add(out, s->id, s->address, (enum member_role)s->role) ==
+              HF_OK);
     }
 }
 
@@ -300,7 +313,8 @@ int core_start(struct core *c, int64_t now_ms, const struct core_state *state)
         entries[i].term = state->entries[i].term;
         entries[i].type = state->entries[i].type;
         entries[i].buf.base = state->entries[i].payload;
-        entries[i].buf.len = state->entries[i].payload != NULL ? state->entries[i].len : 0;
+        entries[i].buf.len =
+            state->entries[i].payload != NULL ? state->entries[i].len : 0;
     }
     if (state->mark != NULL) {
         rc = metadata_from(state->mark, &metadata);
@@ -325,21 +339,24 @@ int core_start(struct core *c, int64_t now_ms, const struct core_state *state)
 /* C14. Ask again before raising the term again. */
 static void ask_again(struct core *c, int64_t now_ms)
 {
-    if (c->raft.state == RAFT_CANDIDATE && (raft_time)now_ms >= raft_timeout(&c->raft)) {
+    if (c->raft.state == RAFT_CANDIDATE &&
+        (raft_time)now_ms >= raft_timeout(&c->raft)) {
         c->raft.candidate_state.in_pre_vote = true;
         c->raft.candidate_state.disrupt_leader = false;
     }
 }
 
-/* C13. Followers count as reachable when they answered within half an election, not only since the last
- * tick. The leader still steps down one election after the last majority: the core compares with this too. */
+/* C13. Followers count as reachable when they answered within half an election, not
+ * only since the last tick. The leader still steps down one election after the last
+ * majority: the core compares with this too. */
 static void widen_window(struct core *c, raft_time before)
 {
     raft_time half = c->config.election_ms / 2;
     raft_time now = c->raft.now;
     raft_time floor = now > half ? now - half : 0;
 
-    if (c->raft.state == RAFT_LEADER && c->raft.election_timer_start == now && before < now) {
+    if (c->raft.state == RAFT_LEADER && c->raft.election_timer_start == now &&
+        before < now) {
         c->raft.election_timer_start = before > floor ? before : floor;
     }
 }
@@ -354,7 +371,8 @@ static struct raft_server *own_server(struct core *c)
     return NULL;
 }
 
-/* C16. One that is no voter never becomes a candidate, and only candidates forget their leader. */
+/* C16. One that is no voter never becomes a candidate, and only candidates forget their
+ * leader. */
 static void forget_leader(struct core *c, int64_t now_ms)
 {
     const struct raft_server *self = own_server(c);
@@ -389,7 +407,8 @@ int core_tick(struct core *c, int64_t now_ms)
     return rc;
 }
 
-static void message_init(struct raft_message *m, enum raft_message_type type, uint64_t from)
+static void message_init(struct raft_message *m, enum raft_message_type type,
+                         uint64_t from)
 {
     memset(m, 0, sizeof *m);
     m->type = type;
@@ -406,7 +425,8 @@ static int receive(struct core *c, int64_t now_ms, struct raft_message *m, bool 
     return step(c, now_ms, &event, stale, update);
 }
 
-static int receive_vote(struct core *c, int64_t now_ms, uint64_t from, const struct rpc *in)
+static int receive_vote(struct core *c, int64_t now_ms, uint64_t from,
+                        const struct rpc *in)
 {
     struct raft_server *self = own_server(c);
     struct raft_message m;
@@ -499,7 +519,8 @@ int core_receive(struct core *c, int64_t now_ms, uint64_t from, const struct rpc
     return HF_E_INTERNAL;
 }
 
-/* Entries in the library's shape, with one token as their batch. NULL: out of memory. */
+/* Entries in the library's shape, with one token as their batch. NULL: out of memory.
+ */
 static struct raft_entry *entries_from(const struct core_entry *entries, uint32_t count,
                                        void *token)
 {
@@ -571,7 +592,8 @@ int core_persisted(struct core *c, int64_t now_ms, uint64_t index)
     return step(c, now_ms, &event, false, &update);
 }
 
-int core_committed(struct core *c, int64_t now_ms, uint64_t index, const struct membership *m)
+int core_committed(struct core *c, int64_t now_ms, uint64_t index,
+                   const struct membership *m)
 {
     struct raft_event event = {.type = RAFT_CONFIGURATION};
     struct raft_update update;
@@ -663,7 +685,7 @@ int core_submit(struct core *c, int64_t now_ms, enum record_type type, uint8_t *
     event.submit.n = 1;
     rc = step(c, now_ms, &event, false, &update);
     if (rc != HF_OK) {
-        raft_free(entry.batch);   /* NULL when the update was performed */
+        raft_free(entry.batch); /* NULL when the update was performed */
         free(entry.buf.base);
     }
     return rc;

@@ -7,8 +7,8 @@ void guard_stale_answer(struct rpc *append_result)
     append_result->append_result.last_index = 0;
 }
 
-void guard_compacted(struct rpc *append, uint64_t snapshot_index, uint64_t snapshot_term,
-                     uint64_t kept_from)
+void guard_compacted(struct rpc *append, uint64_t snapshot_index,
+                     uint64_t snapshot_term, uint64_t kept_from)
 {
     uint64_t previous = append->append.previous_index;
     uint64_t covered;

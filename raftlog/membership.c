@@ -51,7 +51,8 @@ size_t membership_encode(const struct membership *m, uint8_t *out)
 }
 
 /* One member at data + *at. */
-static int decode_member(const uint8_t *data, size_t len, size_t *at, struct member *out)
+static int decode_member(const uint8_t *data, size_t len, size_t *at,
+                         struct member *out)
 {
     const uint8_t *end;
     size_t text;
@@ -156,7 +157,8 @@ int membership_add(struct membership *m, uint64_t raft_id, const char *address,
     struct member *added;
     size_t len = strlen(address);
 
-    if (m->count >= MEMBERS_MAX || raft_id == 0 || len == 0 || len >= DRIVER_ADDRESS_BYTES) {
+    if (m->count >= MEMBERS_MAX || raft_id == 0 || len == 0 ||
+        len >= DRIVER_ADDRESS_BYTES) {
         return HF_E_INVALID_ARGUMENT;
     }
     for (uint32_t i = 0; i < m->count; i++) {

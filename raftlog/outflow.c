@@ -5,7 +5,8 @@
 
 #define FRAME_ENTRIES_MAX 4096u
 
-static void restart(struct outflow *o, uint64_t previous, uint32_t count, int64_t now_ms)
+static void restart(struct outflow *o, uint64_t previous, uint32_t count,
+                    int64_t now_ms)
 {
     o->active = true;
     o->heartbeat = true;
@@ -16,18 +17,19 @@ static void restart(struct outflow *o, uint64_t previous, uint32_t count, int64_
     o->began_ms = now_ms;
 }
 
-void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, int64_t now_ms,
-                     int64_t patience_ms)
+void outflow_request(struct outflow *o, uint64_t previous, uint32_t count,
+                     int64_t now_ms, int64_t patience_ms)
 {
     bool goes_on = o->active && previous == o->end;
-    bool just_sent = o->active && !o->refused && previous >= o->base && previous < o->end &&
-                     now_ms - o->began_ms < patience_ms;
+    bool just_sent = o->active && !o->refused && previous >= o->base &&
+                     previous < o->end && now_ms - o->began_ms < patience_ms;
 
     if (!goes_on && !just_sent) {
         restart(o, previous, count, now_ms);
         return;
     }
-    /* Not for what was just sent: asked for at each heartbeat, it would never be old. */
+    /* Not for what was just sent: asked for at each heartbeat, it would never be old.
+     */
     if (previous + count > o->end) {
         o->began_ms = goes_on && o->next > o->end ? now_ms : o->began_ms;
         o->end = previous + count;
@@ -61,7 +63,8 @@ static bool send_frame(struct outflow *o, const struct outflow_view *v,
     m.append.count = count;
     m.append.entries = entries;
     if (o->next > 1 && m.append.previous_term == 0) {
-        o->active = false; /* cut away meanwhile; the core will see that it needs the state */
+        o->active =
+            false; /* cut away meanwhile; the core will see that it needs the state */
         return false;
     }
     frame = rpc_encode(&m, &len);

@@ -1,13 +1,15 @@
 /* outflow.h: the entries one follower is being sent.
  *
- * The core says "send n entries after this one"; payloads may be many megabytes and partly on disk only. An
- * outflow turns such requests into frames of at most RPC_ENTRIES_BYTES, in order, each when its payloads are
- * in memory, and stops while OUTFLOW_WINDOW_BYTES are unanswered. The core counts what it asked for as sent;
- * the outflow makes that true, or is reset by the core's next request after a rejection.
+ * The core says "send n entries after this one"; payloads may be many megabytes and
+ * partly on disk only. An outflow turns such requests into frames of at most
+ * RPC_ENTRIES_BYTES, in order, each when its payloads are in memory, and stops while
+ * OUTFLOW_WINDOW_BYTES are unanswered. The core counts what it asked for as sent; the
+ * outflow makes that true, or is reset by the core's next request after a rejection.
  *
- * Heartbeats that come while entries wait are sent anchored behind the last entry really sent, so that they
- * never look like a gap. A request for entries that were sent a moment ago is answered by a heartbeat only:
- * the follower's rejection of it, if they were lost, brings them again. */
+ * Heartbeats that come while entries wait are sent anchored behind the last entry
+ * really sent, so that they never look like a gap. A request for entries that were sent
+ * a moment ago is answered by a heartbeat only: the follower's rejection of it, if they
+ * were lost, brings them again. */
 #ifndef HF_RAFTLOG_OUTFLOW_H
 #define HF_RAFTLOG_OUTFLOW_H
 
@@ -34,24 +36,26 @@ struct outflow_view {
     uint64_t term;
     uint64_t commit;
     uint64_t clock;
-    uint64_t match;      /* of this follower; 0 = unknown */
-    uint64_t before;     /* entries from here on must not be sent yet; UINT64_MAX = all may */
-    uint64_t mark_index; /* the snapshot: its term is known though the entry may be gone */
+    uint64_t match; /* of this follower; 0 = unknown */
+    uint64_t
+        before; /* entries from here on must not be sent yet; UINT64_MAX = all may */
+    uint64_t
+        mark_index; /* the snapshot: its term is known though the entry may be gone */
     uint64_t mark_term;
     void (*send)(void *ctx, uint64_t raft_id, uint8_t *frame, size_t len);
     void *ctx;
     uint64_t raft_id;
 };
 
-/* The core asks for `count` entries after `previous`. patience_ms: how long what was sent may stay without an
- * answer before it is sent again. */
-void outflow_request(struct outflow *o, uint64_t previous, uint32_t count, int64_t now_ms,
-                     int64_t patience_ms);
+/* The core asks for `count` entries after `previous`. patience_ms: how long what was
+ * sent may stay without an answer before it is sent again. */
+void outflow_request(struct outflow *o, uint64_t previous, uint32_t count,
+                     int64_t now_ms, int64_t patience_ms);
 /* The follower rejected something: the next request for what was sent is meant. */
 void outflow_refused(struct outflow *o);
 
-/* Send what can be sent. Returns true when payloads from o->next on have to be read first: the caller reads
- * (setting o->reading) and calls outflow_send. */
+/* Send what can be sent. Returns true when payloads from o->next on have to be read
+ * first: the caller reads (setting o->reading) and calls outflow_send. */
 bool outflow_pump(struct outflow *o, const struct outflow_view *v);
 
 /* Payloads that were read. Ignored when sending has moved on. */

@@ -38,7 +38,8 @@ int pending_reserve(struct pending *p)
 void pending_add(struct pending *p, uint64_t index, pending_fn done, void *ctx)
 {
     CHECK(p->head + p->count < p->capacity);
-    p->ones[p->head + p->count] = (struct pending_one){.index = index, .done = done, .ctx = ctx};
+    p->ones[p->head + p->count] =
+        (struct pending_one){.index = index, .done = done, .ctx = ctx};
     p->count++;
 }
 

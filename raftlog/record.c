@@ -5,7 +5,7 @@
 #include "proto/crc32c.h"
 #include "raftlog/bytes.h"
 
-#define RECORD_MAGIC 0x48465231u
+#define RECORD_MAGIC   0x48465231u
 #define RECORD_VERSION 1u
 
 static uint32_t checksum(const uint8_t *data, uint32_t len, uint64_t log_id,
@@ -20,7 +20,8 @@ static uint32_t checksum(const uint8_t *data, uint32_t len, uint64_t log_id,
     return crc32c(crc, data + 8, RECORD_HEADER_BYTES - 8 + (size_t)len);
 }
 
-void record_encode(const struct record *r, uint64_t log_id, uint64_t position, uint8_t *out)
+void record_encode(const struct record *r, uint64_t log_id, uint64_t position,
+                   uint8_t *out)
 {
     size_t padding = record_bytes(r->len) - RECORD_HEADER_BYTES - r->len;
 

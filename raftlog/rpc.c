@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define RPC_VERSION 1u
+#define RPC_VERSION  1u
 #define RPC_TERM_MAX (UINT64_MAX / 2)
 
 /* ---- encoding ---- */
@@ -96,7 +96,8 @@ uint8_t *rpc_encode(const struct rpc *m, size_t *len)
     bytes_put_u32(frame, (uint32_t)(total - 4));
     frame[8] = RPC_VERSION;
     frame[9] = (uint8_t)m->type;
-    w = (struct bytes_writer){.data = frame, .capacity = total, .len = RPC_HEADER_BYTES};
+    w = (struct bytes_writer){
+        .data = frame, .capacity = total, .len = RPC_HEADER_BYTES};
     write_body(&w, m);
     CHECK(!w.failed);
     CHECK(w.len == total);
@@ -126,13 +127,15 @@ static void read_entry(struct bytes_reader *r, struct rpc_entry *e)
     e->type = bytes_read_u8(r);
     len = bytes_read_u32(r);
     payload = bytes_take(r, len);
-    if (e->type < RECORD_COMMAND || e->type > RECORD_CHANGE || len > RECORD_PAYLOAD_MAX) {
+    if (e->type < RECORD_COMMAND || e->type > RECORD_CHANGE ||
+        len > RECORD_PAYLOAD_MAX) {
         r->failed = true;
     }
     e->payload = slice_of(payload, len);
 }
 
-/* Terms never go back, from the previous entry to the last one and to the message itself. */
+/* Terms never go back, from the previous entry to the last one and to the message
+ * itself. */
 static bool terms_ascend(const struct rpc *m, const struct rpc_entry *entries)
 {
     uint64_t term = m->append.previous_term;
@@ -209,7 +212,8 @@ static int read_body(struct bytes_reader *r, struct rpc *m, struct rpc_entry **e
 
 int rpc_decode(struct slice frame, struct rpc *m, struct rpc_entry **entries)
 {
-    struct bytes_reader r = {.data = frame.data, .len = frame.len, .at = RPC_HEADER_BYTES};
+    struct bytes_reader r = {
+        .data = frame.data, .len = frame.len, .at = RPC_HEADER_BYTES};
     int rc;
 
     *entries = NULL;
@@ -223,7 +227,8 @@ int rpc_decode(struct slice frame, struct rpc *m, struct rpc_entry **entries)
     memset(m, 0, sizeof *m);
     m->type = (enum rpc_type)frame.data[9];
     rc = read_body(&r, m, entries);
-    if (rc == HF_OK && (r.failed || r.at != r.len || m->term == 0 || m->term > RPC_TERM_MAX)) {
+    if (rc == HF_OK &&
+        (r.failed || r.at != r.len || m->term == 0 || m->term > RPC_TERM_MAX)) {
         rc = HF_E_PROTOCOL;
     }
     if (rc != HF_OK) {

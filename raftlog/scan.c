@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define REJOIN                                                                         \
-    "restore the file from where it went, or remove the data directory and let the node " \
+    "restore the file from where it went, or remove the data directory and let the "   \
+    "node "                                                                            \
     "join anew"
 
 /* A scan under way. */
@@ -24,7 +25,8 @@ struct pass {
 
 static int refuse(struct pass *p, uint64_t position, const char *text)
 {
-    (void)snprintf(p->why, p->size, "the log at segment %" PRIu64 ", byte %" PRIu64 ": %s: " REJOIN,
+    (void)snprintf(p->why, p->size,
+                   "the log at segment %" PRIu64 ", byte %" PRIu64 ": %s: " REJOIN,
                    position >> 32, position & 0xffffffffu, text);
     return HF_E_CORRUPT;
 }
@@ -41,7 +43,8 @@ static bool is_evidence(const struct pass *p, uint64_t position, const struct re
 }
 
 /* Search data behind the bad place; records begin at multiples of 8. */
-static int search(struct pass *p, uint32_t segment, const uint8_t *data, size_t len, size_t from)
+static int search(struct pass *p, uint32_t segment, const uint8_t *data, size_t len,
+                  size_t from)
 {
     struct record r;
 
@@ -50,15 +53,17 @@ static int search(struct pass *p, uint32_t segment, const uint8_t *data, size_t 
 
         if (record_decode(data + at, len - at, p->scan->log_id, position, &r) &&
             is_evidence(p, position, &r)) {
-            return refuse(p, p->bad, "stored bytes are damaged: later records say that they "
-                                     "had been written whole");
+            return refuse(p, p->bad,
+                          "stored bytes are damaged: later records say that they "
+                          "had been written whole");
         }
     }
     return HF_OK;
 }
 
 /* Bytes at the end of a segment may be missing without leaving a bad place. */
-static bool misses_bytes(const struct pass *p, uint64_t position, const struct record *r)
+static bool misses_bytes(const struct pass *p, uint64_t position,
+                         const struct record *r)
 {
     return position >> 32 != p->gap_end >> 32 && r->durable > p->gap_end &&
            r->durable >> 32 == p->gap_end >> 32;
@@ -72,12 +77,14 @@ static int take(struct pass *p, uint64_t position, const struct record *r)
         return refuse(p, position, "a segment must begin with its own record");
     }
     if (misses_bytes(p, position, r)) {
-        return refuse(p, p->gap_end, "the segment ends too early: stored bytes are missing");
+        return refuse(p, p->gap_end,
+                      "the segment ends too early: stored bytes are missing");
     }
     return p->scan->record(p->scan->ctx, position, r, p->why, p->size);
 }
 
-static int scan_segment(struct pass *p, uint32_t segment, const uint8_t *data, size_t len)
+static int scan_segment(struct pass *p, uint32_t segment, const uint8_t *data,
+                        size_t len)
 {
     struct record r;
     uint64_t other;
@@ -101,13 +108,15 @@ static int scan_segment(struct pass *p, uint32_t segment, const uint8_t *data, s
     if (only_zeros(data + at, len - at)) {
         return HF_OK;
     }
-    if (at == 0 && record_decode_foreign(data, len, record_position(segment, 0), &other)) {
-        (void)snprintf(p->why, p->size,
-                       "the log segment %" PRIu32 " belongs to another log (%016" PRIx64
-                       ", not %016" PRIx64
-                       "): this is not the data directory of this node, or its parts were mixed: "
-                       "restore the right one, or remove the directory and let the node join anew",
-                       segment, other, p->scan->log_id);
+    if (at == 0 &&
+        record_decode_foreign(data, len, record_position(segment, 0), &other)) {
+        (void)snprintf(
+            p->why, p->size,
+            "the log segment %" PRIu32 " belongs to another log (%016" PRIx64
+            ", not %016" PRIx64
+            "): this is not the data directory of this node, or its parts were mixed: "
+            "restore the right one, or remove the directory and let the node join anew",
+            segment, other, p->scan->log_id);
         return HF_E_CORRUPT;
     }
     p->bad = record_position(segment, at);
@@ -124,11 +133,13 @@ static int scan_one(struct pass *p, uint32_t segment)
     rc = disk->ops->segment_load(disk->ctx, segment, &data, &len);
     if (rc == HF_E_MESSAGE_NOT_FOUND) {
         (void)snprintf(p->why, p->size,
-                       "the log has a gap: segment %" PRIu32 " is missing: " REJOIN, segment);
+                       "the log has a gap: segment %" PRIu32 " is missing: " REJOIN,
+                       segment);
         return HF_E_CORRUPT;
     }
     if (rc != HF_OK) {
-        (void)snprintf(p->why, p->size, "log segment %" PRIu32 " cannot be read: %s: check the disk",
+        (void)snprintf(p->why, p->size,
+                       "log segment %" PRIu32 " cannot be read: %s: check the disk",
                        segment, status_text(rc));
         return rc;
     }
@@ -148,20 +159,23 @@ static int cut(struct pass *p, uint32_t first, uint32_t last)
     uint32_t keep = (uint32_t)(p->end >> 32);
     int rc = HF_OK;
 
-    for (uint32_t segment = last; rc == HF_OK && segment > keep && segment >= first; segment--) {
+    for (uint32_t segment = last; rc == HF_OK && segment > keep && segment >= first;
+         segment--) {
         rc = disk->ops->segment_truncate(disk->ctx, segment, 0);
     }
     if (rc == HF_OK && keep >= first) {
         rc = disk->ops->segment_truncate(disk->ctx, keep, p->end & 0xffffffffu);
     }
     if (rc != HF_OK) {
-        (void)snprintf(p->why, p->size, "the end of the log cannot be synced: %s: check the disk",
+        (void)snprintf(p->why, p->size,
+                       "the end of the log cannot be synced: %s: check the disk",
                        status_text(rc));
     }
     return rc;
 }
 
-static int missing(const struct scan *s, uint32_t first, uint32_t last, char *why, size_t size)
+static int missing(const struct scan *s, uint32_t first, uint32_t last, char *why,
+                   size_t size)
 {
     if (last < s->segment) {
         (void)snprintf(why, size,
@@ -187,7 +201,8 @@ int scan_run(const struct scan *s, uint64_t *end, char *why, size_t size)
     CHECK(s->segment > 0);
     rc = s->disk.ops->segments(s->disk.ctx, &first, &last);
     if (rc != HF_OK) {
-        (void)snprintf(why, size, "the log directory cannot be read: %s: check the disk",
+        (void)snprintf(why, size,
+                       "the log directory cannot be read: %s: check the disk",
                        status_text(rc));
         return rc;
     }

@@ -7,9 +7,9 @@
 
 #include <stdio.h>
 
-#define SNAPMARK_MAGIC 0x48465331u
+#define SNAPMARK_MAGIC        0x48465331u
 #define SNAPMARK_HEADER_BYTES 60u
-#define SNAPMARK_BYTES_MAX (SNAPMARK_HEADER_BYTES + MEMBERSHIP_BYTES_MAX)
+#define SNAPMARK_BYTES_MAX    (SNAPMARK_HEADER_BYTES + MEMBERSHIP_BYTES_MAX)
 
 struct copy {
     bool present;
@@ -59,7 +59,8 @@ static void decode(const uint8_t *data, size_t len, uint64_t log_id, struct copy
     if (members > len - SNAPMARK_HEADER_BYTES) {
         return;
     }
-    len = SNAPMARK_HEADER_BYTES + members; /* an older, longer mark may have left bytes behind it */
+    len = SNAPMARK_HEADER_BYTES +
+          members; /* an older, longer mark may have left bytes behind it */
     if (bytes_get_u32(data + 4) != checksum(data, len)) {
         return;
     }
@@ -70,9 +71,9 @@ static void decode(const uint8_t *data, size_t len, uint64_t log_id, struct copy
     c->mark.membership_index = bytes_get_u64(data + 40);
     c->segment = bytes_get_u32(data + 48);
     c->installed = bytes_get_u32(data + 52) == 1;
-    c->valid = c->mark.index == 0 ||
-               membership_decode(data + SNAPMARK_HEADER_BYTES, members,
-                                 &c->mark.membership) == HF_OK;
+    c->valid =
+        c->mark.index == 0 || membership_decode(data + SNAPMARK_HEADER_BYTES, members,
+                                                &c->mark.membership) == HF_OK;
 }
 
 static int load(struct disk disk, int which, uint64_t log_id, struct copy *c)
@@ -124,8 +125,8 @@ static void take(struct snapmark *s, const struct copy *c, int which)
     s->copy = which;
 }
 
-int snapmark_open(struct snapmark *s, struct disk disk, uint64_t log_id, uint64_t applied,
-                  char *why, size_t size)
+int snapmark_open(struct snapmark *s, struct disk disk, uint64_t log_id,
+                  uint64_t applied, char *why, size_t size)
 {
     struct copy copies[2] = {0};
     bool pending = false;
@@ -138,45 +139,45 @@ int snapmark_open(struct snapmark *s, struct disk disk, uint64_t log_id, uint64_
         int rc = load(disk, i, log_id, &copies[i]);
 
         if (rc != HF_OK) {
-            (void)snprintf(why, size, "the snapshot mark cannot be read: %s: check the disk",
+            (void)snprintf(why, size,
+                           "the snapshot mark cannot be read: %s: check the disk",
                            status_text(rc));
             return rc;
         }
         if (copies[i].valid && copies[i].foreign) {
-            return refuse(why, size,
-                          "it belongs to another log: this is not the data directory of this "
-                          "node, or its parts were mixed; restore the right one, or remove the "
-                          "directory and let the node join anew");
+            return refuse(
+                why, size,
+                "it belongs to another log: this is not the data directory of this "
+                "node, or its parts were mixed; restore the right one, or remove the "
+                "directory and let the node join anew");
         }
         s->generation =
             copies[i].generation > s->generation ? copies[i].generation : s->generation;
-        pending |= copies[i].valid && copies[i].installed && copies[i].mark.index > applied;
+        pending |=
+            copies[i].valid && copies[i].installed && copies[i].mark.index > applied;
     }
     best = choose(copies, applied);
     if (best >= 0) {
         take(s, &copies[best], best);
     } else if (copies[0].present && copies[1].present && !pending) {
-        return refuse(why, size,
-                      "both copies are damaged: remove the data directory and let the node join "
-                      "anew");
+        return refuse(
+            why, size,
+            "both copies are damaged: remove the data directory and let the node join "
+            "anew");
     }
     if (!pending) {
         return HF_OK;
     }
-    /* The state was never switched. Once the log has grown past that index the mark would look as if it
-     * had been: overwrite it now. */
+    /* The state was never switched. Once the log has grown past that index the mark
+     * would look as if it had been: overwrite it now. */
     if (best < 0) {
         s->copy = copies[0].valid ? 1 : 0;
     }
-    return snapmark_write(s, &(struct snapshot_mark){.index = s->mark.index,
-                                                     .term = s->mark.term,
-                                                     .membership_index = s->mark.membership_index,
-                                                     .membership = s->mark.membership},
-                          s->segment, s->installed);
+    return snapmark_write(s, &s->mark, s->segment, s->installed);
 }
 
-int snapmark_write(struct snapmark *s, const struct snapshot_mark *mark, uint32_t segment,
-                   bool installed)
+int snapmark_write(struct snapmark *s, const struct snapshot_mark *mark,
+                   uint32_t segment, bool installed)
 {
     uint8_t data[SNAPMARK_BYTES_MAX];
     struct snapmark next = *s;

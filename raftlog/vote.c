@@ -47,17 +47,19 @@ int vote_open(struct vote *v, struct disk disk, uint64_t log_id, char *why, size
             continue;
         }
         if (rc != HF_OK && rc != HF_E_MESSAGE_NOT_FOUND) {
-            (void)snprintf(why, size, "term and vote cannot be read: %s: check the disk",
+            (void)snprintf(why, size,
+                           "term and vote cannot be read: %s: check the disk",
                            status_text(rc));
             return rc;
         }
         state[i] = rc == HF_OK ? decode(data, len, i, v) : COPY_ABSENT;
     }
     if (state[0] == COPY_FOREIGN || state[1] == COPY_FOREIGN) {
-        (void)snprintf(why, size,
-                       "term and vote belong to another log: this is not the data directory of "
-                       "this node, or its parts were mixed: restore the right one, or remove the "
-                       "directory and let the node join anew");
+        (void)snprintf(
+            why, size,
+            "term and vote belong to another log: this is not the data directory of "
+            "this node, or its parts were mixed: restore the right one, or remove the "
+            "directory and let the node join anew");
         return HF_E_CORRUPT;
     }
     if (state[0] == COPY_GOOD || state[1] == COPY_GOOD) {
@@ -67,9 +69,10 @@ int vote_open(struct vote *v, struct disk disk, uint64_t log_id, char *why, size
     if (state[1] == COPY_ABSENT) {
         return HF_OK;
     }
-    (void)snprintf(why, size,
-                   "both copies of term and vote are damaged; without them this node could vote "
-                   "twice: remove the data directory and let the node join anew");
+    (void)snprintf(
+        why, size,
+        "both copies of term and vote are damaged; without them this node could vote "
+        "twice: remove the data directory and let the node join anew");
     return HF_E_CORRUPT;
 }
 
@@ -87,7 +90,8 @@ int vote_write(struct vote *v, uint64_t term, uint64_t voted_for, bool log_begun
     bytes_put_u32(data + 4, crc32c(0, data + 8, VOTE_BYTES - 8));
     for (int i = 0; i < 2; i++) {
         int copy = i == 0 ? v->write_first : 1 - v->write_first;
-        int rc = v->disk.ops->slot_write(v->disk.ctx, DISK_SLOT_VOTE, copy, data, sizeof data);
+        int rc = v->disk.ops->slot_write(v->disk.ctx, DISK_SLOT_VOTE, copy, data,
+                                         sizeof data);
 
         if (rc != HF_OK) {
             return rc;

@@ -52,7 +52,8 @@ struct wal {
     uint64_t bytes_base; /* bytes_to of the entry before the first */
 
     uint64_t cached_bytes;
-    uint64_t cold; /* payloads below this index are not in memory, except those of changes */
+    uint64_t
+        cold; /* payloads below this index are not in memory, except those of changes */
 
     uint64_t end;     /* position of the next record */
     uint64_t durable; /* everything before this position is on disk */
@@ -155,7 +156,8 @@ static void entry_forget(struct wal *w, struct entry *e)
     }
 }
 
-/* Room for one more at the end: move to the front when the front half is free, grow otherwise. */
+/* Room for one more at the end: move to the front when the front half is free, grow
+ * otherwise. */
 static int entries_reserve(struct wal *w)
 {
     size_t capacity = w->capacity > 0 ? w->capacity * 2 : 256;
@@ -203,7 +205,8 @@ static void entries_push(struct wal *w, const struct record *r, uint64_t positio
     *e = (struct entry){
         .term = r->term,
         .position = position,
-        .bytes_to = (before != NULL ? before->bytes_to : w->bytes_base) + record_bytes(r->len),
+        .bytes_to =
+            (before != NULL ? before->bytes_to : w->bytes_base) + record_bytes(r->len),
         .payload = payload,
         .len = r->len,
         .type = r->type,
@@ -254,17 +257,20 @@ static int load_record(void *ctx, uint64_t position, const struct record *r, cha
         w->first = r->index;
     }
     if (r->index < w->first || r->index > wal_last(w) + 1) {
-        return load_refuse(position, why, size, "the log has a gap before index", r->index);
+        return load_refuse(position, why, size, "the log has a gap before index",
+                           r->index);
     }
     if (r->type == RECORD_SEGMENT) {
         return HF_OK;
     }
     if (r->type < RECORD_COMMAND || r->type > RECORD_CHANGE) {
-        return load_refuse(position, why, size, "unknown record type at index", r->index);
+        return load_refuse(position, why, size, "unknown record type at index",
+                           r->index);
     }
     entries_truncate(w, r->index);
     if (entries_reserve(w) != HF_OK || load_change(r, &payload) != HF_OK) {
-        (void)snprintf(why, size, "the log does not fit into memory: give the node more");
+        (void)snprintf(why, size,
+                       "the log does not fit into memory: give the node more");
         return HF_E_MEMORY_LOW;
     }
     entries_push(w, r, position, payload);
@@ -354,8 +360,8 @@ static void fail(struct wal *w, const char *what, const char *why, const char *r
     }
 }
 
-static void encode_segment(uint64_t log_id, uint64_t index, uint64_t durable, uint64_t position,
-                           uint8_t *out)
+static void encode_segment(uint64_t log_id, uint64_t index, uint64_t durable,
+                           uint64_t position, uint8_t *out)
 {
     uint8_t id[8];
     struct record r = {
@@ -413,12 +419,14 @@ static struct chunk *chunk_add(struct wal *w)
     return c;
 }
 
-/* Room for `len` bytes at w->end, in a chunk that is not with the disk yet. NULL: out of memory. */
+/* Room for `len` bytes at w->end, in a chunk that is not with the disk yet. NULL: out
+ * of memory. */
 static uint8_t *chunk_room(struct wal *w, size_t len)
 {
     struct chunk *c = w->chunks_tail;
     bool fits = c != NULL && !(w->writing && c == w->chunks) &&
-                c->write.segment == w->end >> 32 && c->write.len + len <= WAL_WRITE_BYTES;
+                c->write.segment == w->end >> 32 &&
+                c->write.len + len <= WAL_WRITE_BYTES;
     size_t capacity;
     uint8_t *data;
 
@@ -451,7 +459,8 @@ static void chunk_commit(struct wal *w, size_t len)
     w->end += len;
 }
 
-/* The record that begins the next segment, if the one of `len` bytes does not fit into this one. */
+/* The record that begins the next segment, if the one of `len` bytes does not fit into
+ * this one. */
 static int begin_segment(struct wal *w, uint64_t index, size_t len)
 {
     uint64_t offset = w->end & 0xffffffffu;
@@ -569,7 +578,8 @@ void wal_flush(struct wal *w)
 /* ---- reading back ---- */
 
 /* How many entries from `first` on lie in one piece on disk, within the bounds. */
-static uint32_t read_span(const struct wal *w, uint64_t first, uint64_t last, size_t *bytes)
+static uint32_t read_span(const struct wal *w, uint64_t first, uint64_t last,
+                          size_t *bytes)
 {
     const struct entry *e = entry_at(w, first);
     uint64_t position = e->position;
@@ -612,8 +622,8 @@ static bool read_decode(const struct wal_reading *reading, struct slice *payload
         const struct entry *e = entry_at(w, reading->first + i);
         struct record r;
 
-        if (!record_decode(reading->read.data + at, reading->read.len - at, w->config.log_id,
-                           e->position, &r) ||
+        if (!record_decode(reading->read.data + at, reading->read.len - at,
+                           w->config.log_id, e->position, &r) ||
             r.index != reading->first + i || r.term != e->term || r.len != e->len) {
             return false;
         }

@@ -17,7 +17,8 @@ static uint64_t draw(struct simdisk *d)
 
 struct simdisk_file *simdisk_file(struct simdisk *d, uint32_t segment)
 {
-    if (segment >= d->file_count || !d->files[segment].exists || d->files[segment].dropped) {
+    if (segment >= d->file_count || !d->files[segment].exists ||
+        d->files[segment].dropped) {
         return NULL;
     }
     return &d->files[segment];
@@ -51,7 +52,8 @@ static struct simdisk_file *file_create(struct simdisk *d, uint32_t segment)
     return &d->files[segment];
 }
 
-static void file_put(struct simdisk_file *f, uint64_t offset, const uint8_t *data, size_t len)
+static void file_put(struct simdisk_file *f, uint64_t offset, const uint8_t *data,
+                     size_t len)
 {
     size_t end = (size_t)offset + len;
 
@@ -147,7 +149,8 @@ static int slot_read(void *ctx, enum disk_slot slot, int copy, void *data, size_
     return HF_OK;
 }
 
-static int slot_write(void *ctx, enum disk_slot slot, int copy, const void *data, size_t len)
+static int slot_write(void *ctx, enum disk_slot slot, int copy, const void *data,
+                      size_t len)
 {
     struct simdisk *d = ctx;
     struct simdisk_slot *s = &d->slots[slot][copy];
@@ -333,7 +336,8 @@ void simdisk_crash(struct simdisk *d)
         struct simdisk_file *f = simdisk_file(d, d->write->segment);
         size_t before = f != NULL ? f->len : 0;
 
-        file_put_part(d, d->write->segment, d->write->offset, d->write->data, d->write->len);
+        file_put_part(d, d->write->segment, d->write->offset, d->write->data,
+                      d->write->len);
         f = simdisk_file(d, d->write->segment);
         if (f != NULL && draw(d) % 2 == 0) {
             f->unsynced = true;

@@ -110,14 +110,16 @@ void checker_leader(struct checker *c, uint64_t node, uint64_t term, int64_t now
     }
 }
 
-void checker_followed(struct checker *c, uint64_t node, uint64_t term, int64_t followed_ms)
+void checker_followed(struct checker *c, uint64_t node, uint64_t term,
+                      int64_t followed_ms)
 {
     for (uint64_t t = term + 1; t < c->term_count; t++) {
         if (c->terms[t].leader != 0 && c->terms[t].since_ms <= followed_ms) {
-            checker_fail(c, node,
-                         "claims a majority in term %" PRIu64 " at %" PRId64
-                         " ms, but node %" PRIu64 " led term %" PRIu64 " from %" PRId64 " on",
-                         term, followed_ms, c->terms[t].leader, t, c->terms[t].since_ms);
+            checker_fail(
+                c, node,
+                "claims a majority in term %" PRIu64 " at %" PRId64
+                " ms, but node %" PRIu64 " led term %" PRIu64 " from %" PRId64 " on",
+                term, followed_ms, c->terms[t].leader, t, c->terms[t].since_ms);
             return;
         }
     }
@@ -129,7 +131,8 @@ static struct place *place_at(struct checker *c, uint64_t index)
     return &c->places[index];
 }
 
-static void note_command(struct checker *c, uint64_t node, uint64_t index, struct slice entry)
+static void note_command(struct checker *c, uint64_t node, uint64_t index,
+                         struct slice entry)
 {
     uint64_t number;
 
@@ -144,8 +147,8 @@ static void note_command(struct checker *c, uint64_t node, uint64_t index, struc
     } else if (c->commands[number - 1].index == 0) {
         c->commands[number - 1].index = index;
     } else if (c->commands[number - 1].index != index) {
-        checker_fail(c, node, "applied command %" PRIu64 " at %" PRIu64 " and %" PRIu64, number,
-                     c->commands[number - 1].index, index);
+        checker_fail(c, node, "applied command %" PRIu64 " at %" PRIu64 " and %" PRIu64,
+                     number, c->commands[number - 1].index, index);
     }
 }
 
@@ -163,7 +166,8 @@ void checker_apply(struct checker *c, uint64_t node, uint64_t before, uint64_t i
         p->entry = hash;
         p->digest = digest;
     } else if (p->term != term || p->entry != hash) {
-        checker_fail(c, node, "another entry at %" PRIu64 " (terms %" PRIu64 ", %" PRIu64 ")",
+        checker_fail(c, node,
+                     "another entry at %" PRIu64 " (terms %" PRIu64 ", %" PRIu64 ")",
                      index, term, p->term);
     } else if (p->digest != digest) {
         checker_fail(c, node, "another state at %" PRIu64, index);
@@ -187,7 +191,8 @@ void checker_membership(struct checker *c, uint64_t node, uint64_t index,
                         const struct membership *m)
 {
     uint8_t bytes[MEMBERSHIP_BYTES_MAX];
-    uint64_t hash = sim_hash(14695981039346656037ull, bytes, membership_encode(m, bytes));
+    uint64_t hash =
+        sim_hash(14695981039346656037ull, bytes, membership_encode(m, bytes));
     struct place *p = place_at(c, index);
 
     if (p->membership == 0) {
@@ -233,7 +238,8 @@ void checker_finish(struct checker *c, uint64_t applied)
         if (one->outcomes == 0) {
             checker_fail(c, 0, "outcome of command %" PRIu64 " never told", i + 1);
         } else if (one->confirmed && one->index > applied) {
-            checker_fail(c, 0, "command %" PRIu64 " was confirmed at %" PRIu64 " and is lost",
+            checker_fail(c, 0,
+                         "command %" PRIu64 " was confirmed at %" PRIu64 " and is lost",
                          i + 1, one->index);
         }
     }

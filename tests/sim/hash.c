@@ -44,7 +44,8 @@ static uint64_t hash_applied(const struct sim_machine *m)
     return m->state.applied;
 }
 
-static void hash_apply(struct sim_machine *m, uint64_t index, uint64_t term, struct slice entry)
+static void hash_apply(struct sim_machine *m, uint64_t index, uint64_t term,
+                       struct slice entry)
 {
     uint64_t place[2] = {index, term};
 

@@ -1,8 +1,9 @@
 /* machine.h: what a simulated node applies its log to.
  *
- * The seam at which the state machine can be exchanged. A machine lives in memory; what survives a crash is
- * the newest checkpoint that was finished, or a state that was staged and switched to. The one in hash.c
- * keeps a hash over everything applied: small, and two nodes that differ anywhere differ there. */
+ * The seam at which the state machine can be exchanged. A machine lives in memory; what
+ * survives a crash is the newest checkpoint that was finished, or a state that was
+ * staged and switched to. The one in hash.c keeps a hash over everything applied:
+ * small, and two nodes that differ anywhere differ there. */
 #ifndef HF_TESTS_SIM_MACHINE_H
 #define HF_TESTS_SIM_MACHINE_H
 
@@ -16,7 +17,8 @@ struct sim_machine_ops {
     struct sim_machine *(*open)(const struct sim_state *durable);
     void (*close)(struct sim_machine *m);
     uint64_t (*applied)(const struct sim_machine *m);
-    void (*apply)(struct sim_machine *m, uint64_t index, uint64_t term, struct slice entry);
+    void (*apply)(struct sim_machine *m, uint64_t index, uint64_t term,
+                  struct slice entry);
     uint64_t (*digest)(const struct sim_machine *m);
     struct sim_state *(*freeze)(const struct sim_machine *m);
     uint64_t (*state_index)(const struct sim_state *s);

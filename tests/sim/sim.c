@@ -1,10 +1,12 @@
-/* sim.c: run seeds; stop at the first that violates something, and say how to run it again.
+/* sim.c: run seeds; stop at the first that violates something, and say how to run it
+ * again.
  *
- *     sim [--seeds N] [--from K] [--nodes 3|5|...] [--mode plain|roles|replace|solo] [--control NAME]
- *         [--jobs N] [--calm] [--expect-found] [--verbose] [--trace]
+ *     sim [--seeds N] [--from K] [--nodes N] [--mode plain|roles|replace|solo]
+ *         [--control NAME] [--jobs N] [--calm] [--expect-found] [--verbose] [--trace]
  *
- * Without --mode the mode is drawn from the seed. With --control a guard is switched off or a fault planted;
- * with --expect-found the program succeeds only if the checker finds it. */
+ * Without --mode the mode is drawn from the seed. With --control a guard is switched
+ * off or a fault planted; with --expect-found the program succeeds only if the checker
+ * finds it. */
 #include "tests/sim/world.h"
 
 #include "proto/check.h"
@@ -17,17 +19,27 @@
 #include <unistd.h>
 
 #define SEED_SECONDS_MAX 60u
-#define JOBS_MAX 64u
+#define JOBS_MAX         64u
 
 static const struct {
     const char *name;
     unsigned bit;
 } controls[] = {
-    {"answer-before-sync", 0}, {"commit-before-majority", 9}, {"vote-not-synced", 10},
-    {"apply-again", 31},       {"c1", 1},                     {"c2", 2},
-    {"c4", 4},                 {"c5", 5},                     {"c7", 7},
-    {"c8", 8},                 {"c11", 11},                   {"c12", 12},
-    {"c13", 13},               {"c14", 14},                   {"c16", 16},
+    {"answer-before-sync", 0},
+    {"commit-before-majority", 9},
+    {"vote-not-synced", 10},
+    {"apply-again", 31},
+    {"c1", 1},
+    {"c2", 2},
+    {"c4", 4},
+    {"c5", 5},
+    {"c7", 7},
+    {"c8", 8},
+    {"c11", 11},
+    {"c12", 12},
+    {"c13", 13},
+    {"c14", 14},
+    {"c16", 16},
 };
 
 static const char *const modes[] = {"plain", "roles", "replace", "solo"};
@@ -77,13 +89,14 @@ static void add_figures(struct world_figures *total, const struct world_figures 
 
 static void print_figures(const struct world_figures *f)
 {
-    printf("events=%" PRIu64 " applied=%" PRIu64 " confirmed=%" PRIu64 " elections=%" PRIu64
-           " crashes=%" PRIu64 " disk_errors=%" PRIu64 " snapshots=%" PRIu64
-           " transfers=%" PRIu64 " installs=%" PRIu64 " changes=%" PRIu64 " reads=%" PRIu64
-           " writes=%" PRIu64 " messages=%" PRIu64 " restarted_starts=%" PRIu64,
-           f->events, f->applied, f->confirmed, f->elections, f->crashes, f->disk_errors,
-           f->snapshots, f->transfers, f->installs, f->changes, f->reads, f->writes,
-           f->messages, f->refused_starts);
+    printf("events=%" PRIu64 " applied=%" PRIu64 " confirmed=%" PRIu64
+           " elections=%" PRIu64 " crashes=%" PRIu64 " disk_errors=%" PRIu64
+           " snapshots=%" PRIu64 " transfers=%" PRIu64 " installs=%" PRIu64
+           " changes=%" PRIu64 " reads=%" PRIu64 " writes=%" PRIu64 " messages=%" PRIu64
+           " restarted_starts=%" PRIu64,
+           f->events, f->applied, f->confirmed, f->elections, f->crashes,
+           f->disk_errors, f->snapshots, f->transfers, f->installs, f->changes,
+           f->reads, f->writes, f->messages, f->refused_starts);
 }
 
 static void report(struct shared *s, uint64_t seed, const char *text)
@@ -114,7 +127,8 @@ static void run_seeds(const struct arguments *a, struct shared *s, unsigned job)
         struct world_figures figures;
         const char *violation;
 
-        if (seed >= a->from + a->seeds || __atomic_load_n(&s->found, __ATOMIC_SEQ_CST)) {
+        if (seed >= a->from + a->seeds ||
+            __atomic_load_n(&s->found, __ATOMIC_SEQ_CST)) {
             return;
         }
         s->running[job] = seed;
@@ -156,7 +170,8 @@ static void run_workers(const struct arguments *a, struct shared *s)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
             (void)snprintf(text, sizeof text, "the process died (%s %d)",
                            WIFSIGNALED(status) ? "signal" : "status",
-                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+                           WIFSIGNALED(status) ? WTERMSIG(status)
+                                               : WEXITSTATUS(status));
             report(s, s->running[job], text);
         }
     }
@@ -229,8 +244,10 @@ static int parse(struct arguments *a, int argc, char **argv)
         }
         i++;
     }
-    if (a->nodes < 1 || a->nodes >= WORLD_NODES_MAX || a->jobs < 1 || a->jobs > JOBS_MAX) {
-        fprintf(stderr, "sim: 1 to %u nodes, 1 to %u jobs\n", WORLD_NODES_MAX - 1, JOBS_MAX);
+    if (a->nodes < 1 || a->nodes >= WORLD_NODES_MAX || a->jobs < 1 ||
+        a->jobs > JOBS_MAX) {
+        fprintf(stderr, "sim: 1 to %u nodes, 1 to %u jobs\n", WORLD_NODES_MAX - 1,
+                JOBS_MAX);
         return -1;
     }
     return 0;
@@ -238,9 +255,10 @@ static int parse(struct arguments *a, int argc, char **argv)
 
 static void print_replay(const struct arguments *a, const char *program, uint64_t seed)
 {
-    printf("replay: %s --from %" PRIu64 " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s\n",
-           program, seed, a->nodes, modes[mode_of(a, seed)], a->calm ? " --calm" : "",
-           a->control != NULL ? " --control " : "", a->control != NULL ? a->control : "");
+    printf(
+        "replay: %s --from %" PRIu64 " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s\n",
+        program, seed, a->nodes, modes[mode_of(a, seed)], a->calm ? " --calm" : "",
+        a->control != NULL ? " --control " : "", a->control != NULL ? a->control : "");
 }
 
 int main(int argc, char **argv)
@@ -256,15 +274,17 @@ int main(int argc, char **argv)
     if (parse(&a, argc, argv) != 0) {
         return 2;
     }
-    s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+             0);
     CHECK(s != MAP_FAILED);
     s->next = a.from;
     (void)clock_gettime(CLOCK_MONOTONIC, &begin); /* always there */
     run_workers(&a, s);
     (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
-    printf("%" PRIu64 " seeds from %" PRIu64 " on, %u nodes, %.1f s: ", s->finished, a.from,
-           a.nodes, seconds);
+    seconds = (double)(end.tv_sec - begin.tv_sec) +
+              (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+    printf("%" PRIu64 " seeds from %" PRIu64 " on, %u nodes, %.1f s: ", s->finished,
+           a.from, a.nodes, seconds);
     print_figures(&s->total);
     printf("\n");
     if (s->found) {

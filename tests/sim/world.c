@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define FAULTS_END_MS 20000
-#define CLIENTS_END_MS 28000
-#define RUN_END_MS 34000
-#define TICK_MS 14
-#define ELECTION_MS 300
+#define FAULTS_END_MS     20000
+#define CLIENTS_END_MS    28000
+#define RUN_END_MS        34000
+#define TICK_MS           14
+#define ELECTION_MS       300
 #define COMMAND_BYTES_MAX 700u
-#define START_OFFSET_MS 1000
+#define START_OFFSET_MS   1000
 
 enum event_kind {
     EVENT_MESSAGE,
@@ -57,7 +57,7 @@ struct node {
     bool retired; /* removed for good; not started again */
     bool up;
     bool starting;
-    bool fault; /* it may stop now: a fault was injected */
+    bool fault;  /* it may stop now: a fault was injected */
     bool broken; /* the driver called fatal */
     uint32_t boot;
     int64_t clock_ms; /* its monotonic clock minus the world's time */
@@ -91,7 +91,8 @@ struct world {
     bool ended;
 
     /* Drawn per seed. */
-    unsigned loss, duplicate, jitter_ms, disk_ms, slow_disk, disk_error, crash, cuts, heartbeat_ms;
+    unsigned loss, duplicate, jitter_ms, disk_ms, slow_disk, disk_error, crash, cuts,
+        heartbeat_ms;
     unsigned long_delay;
     uint64_t log_bytes, trailing_bytes;
 };
@@ -148,7 +149,8 @@ static struct event pop(struct world *w)
         if (child >= w->heap_count) {
             break;
         }
-        if (child + 1 < w->heap_count && earlier(&w->heap[child + 1], &w->heap[child])) {
+        if (child + 1 < w->heap_count &&
+            earlier(&w->heap[child + 1], &w->heap[child])) {
             child++;
         }
         if (!earlier(&w->heap[child], &last)) {
@@ -163,7 +165,8 @@ static struct event pop(struct world *w)
     return first;
 }
 
-static void after(struct world *w, int64_t delay_ms, enum event_kind kind, const struct node *n)
+static void after(struct world *w, int64_t delay_ms, enum event_kind kind,
+                  const struct node *n)
 {
     push(w, (struct event){.at_ms = w->now_ms + delay_ms,
                            .kind = kind,
@@ -173,7 +176,8 @@ static void after(struct world *w, int64_t delay_ms, enum event_kind kind, const
 
 /* ---- the network ---- */
 
-static void deliver(struct world *w, uint32_t from, uint32_t to, uint8_t *frame, size_t len)
+static void deliver(struct world *w, uint32_t from, uint32_t to, uint8_t *frame,
+                    size_t len)
 {
     int64_t delay = 1 + below(w, w->jitter_ms);
 
@@ -228,7 +232,8 @@ static void on_role(void *ctx)
     struct node *n = ctx;
 
     if (driver_role(n->driver) == DRIVER_LEADER) {
-        checker_leader(n->world->checker, n->number, driver_term(n->driver), n->world->now_ms);
+        checker_leader(n->world->checker, n->number, driver_term(n->driver),
+                       n->world->now_ms);
         n->world->figures->elections++;
     }
 }
@@ -245,7 +250,8 @@ static void on_fatal(void *ctx, const char *what, const char *why, const char *r
 
     n->broken = true;
     if (!n->fault && !n->disk.died) {
-        checker_fail(n->world->checker, n->number, "stopped: %s: %s: %s", what, why, remedy);
+        checker_fail(n->world->checker, n->number, "stopped: %s: %s: %s", what, why,
+                     remedy);
     }
 }
 
@@ -393,7 +399,8 @@ static void start(struct node *n)
     }
     n->up = true;
     n->machine = ops->open(n->durable);
-    checker_state(w->checker, n->number, ops->applied(n->machine), ops->digest(n->machine));
+    checker_state(w->checker, n->number, ops->applied(n->machine),
+                  ops->digest(n->machine));
     after(w, below(w, TICK_MS), EVENT_TICK, n);
 }
 
@@ -439,7 +446,8 @@ static void end_checkpoint(struct node *n)
     w->figures->snapshots++;
     rc = driver_snapshot(n->driver, index, w->trailing_bytes);
     if (rc != HF_OK && rc != HF_E_IO && rc != HF_E_CONFLICT) {
-        checker_fail(w->checker, n->number, "snapshot at %" PRIu64 " refused (%d)", index, rc);
+        checker_fail(w->checker, n->number, "snapshot at %" PRIu64 " refused (%d)",
+                     index, rc);
     }
 }
 
@@ -453,7 +461,8 @@ static void tick(struct node *n)
         begin_checkpoint(n);
         age = driver_quorum_age_ms(n->driver);
         if (age != INT64_MAX) {
-            checker_followed(w->checker, n->number, driver_term(n->driver), w->now_ms - age);
+            checker_followed(w->checker, n->number, driver_term(n->driver),
+                             w->now_ms - age);
         }
     }
     after(w, TICK_MS, EVENT_TICK, n);
@@ -486,7 +495,8 @@ static void on_need_transfer(void *ctx, uint64_t raft_id)
     after(w, 20 + below(w, w->healed ? 200 : 2500), EVENT_TRANSFER, n);
 }
 
-/* The switch of the state directory: atomic, but the process may die right before or after it. */
+/* The switch of the state directory: atomic, but the process may die right before or
+ * after it. */
 static int on_swap(void *ctx)
 {
     struct node *n = ctx;
@@ -675,11 +685,13 @@ static void change_members(struct world *w, struct node *leader)
         rc = add_node(w, leader);
         break;
     default:
-        rc = m->count > 2 && voters > 2 ? driver_member_remove(leader->driver, who) : HF_E_CONFLICT;
+        rc = m->count > 2 && voters > 2 ? driver_member_remove(leader->driver, who)
+                                        : HF_E_CONFLICT;
         break;
     }
     w->figures->changes += rc == HF_OK;
-    if (rc != HF_OK && rc != HF_E_CONFLICT && rc != HF_E_INVALID_ARGUMENT && rc != HF_E_IO) {
+    if (rc != HF_OK && rc != HF_E_CONFLICT && rc != HF_E_INVALID_ARGUMENT &&
+        rc != HF_E_IO) {
         checker_fail(w->checker, leader->number, "membership change ended with %d", rc);
     }
 }
@@ -697,7 +709,8 @@ static void operators(struct world *w)
                    below(w, 3) > 0) {
             change_members(w, leader);
         } else if (below(w, 2) == 0) {
-            (void)driver_transfer(leader->driver, 0); /* there may be nobody to take over */
+            (void)driver_transfer(leader->driver,
+                                  0); /* there may be nobody to take over */
         }
         settle_node(leader);
     }
@@ -717,7 +730,8 @@ static void crash_event(struct world *w)
     }
     n = &w->nodes[1 + below(w, WORLD_NODES_MAX)];
     if (n->up && below(w, 3) == 0) {
-        n->disk.die_in = 1 + below(w, 2); /* in the middle of its next synchronous write */
+        n->disk.die_in =
+            1 + below(w, 2); /* in the middle of its next synchronous write */
     } else {
         crash(n);
     }
@@ -788,16 +802,16 @@ static void finish_write(struct node *n)
 
 static void print_message(const struct world *w, const struct event *e)
 {
-    static const char *const types[] = {"?", "vote", "vote-result", "append", "append-result",
-                                        "timeout-now"};
+    static const char *const types[] = {"?",      "vote",          "vote-result",
+                                        "append", "append-result", "timeout-now"};
     struct rpc_entry *entries;
     struct rpc m;
 
     if (rpc_decode(slice_of(e->frame, e->len), &m, &entries) != HF_OK) {
         return;
     }
-    printf("%6" PRId64 " %" PRIu32 "->%" PRIu32 " %s term %" PRIu64, w->now_ms, e->from, e->node,
-           types[m.type], m.term);
+    printf("%6" PRId64 " %" PRIu32 "->%" PRIu32 " %s term %" PRIu64, w->now_ms, e->from,
+           e->node, types[m.type], m.term);
     switch (m.type) {
     case RPC_APPEND:
         printf(" after %" PRIu64 "^%" PRIu64 " count %" PRIu32 " commit %" PRIu64,
@@ -809,8 +823,8 @@ static void print_message(const struct world *w, const struct event *e)
                m.append_result.last_index);
         break;
     case RPC_VOTE:
-        printf("%s last %" PRIu64 "^%" PRIu64, m.vote.pre_vote ? " pre" : "", m.vote.last_index,
-               m.vote.last_term);
+        printf("%s last %" PRIu64 "^%" PRIu64, m.vote.pre_vote ? " pre" : "",
+               m.vote.last_index, m.vote.last_term);
         break;
     case RPC_VOTE_RESULT:
         printf("%s %s", m.vote_result.pre_vote ? " pre" : "",
@@ -834,7 +848,8 @@ static void receive(struct world *w, const struct event *e)
     if (n->up && !n->broken && (w->healed || !w->cut[e->from][e->node])) {
         rc = driver_receive(n->driver, e->from, slice_of(e->frame, e->len));
         if (rc == HF_E_PROTOCOL) {
-            checker_fail(w->checker, n->number, "refused a frame of node %" PRIu32, e->from);
+            checker_fail(w->checker, n->number, "refused a frame of node %" PRIu32,
+                         e->from);
         }
         settle_node(n);
     }
@@ -960,13 +975,15 @@ static void print_nodes(struct world *w)
         }
         printf(" %s term %" PRIu64 " leader %" PRIu64 " first %" PRIu64 " last %" PRIu64
                " commit %" PRIu64 " applied %" PRIu64 "%s%s:",
-               roles[driver_role(n->driver)], driver_term(n->driver), driver_leader(n->driver),
-               driver_first_index(n->driver), driver_last_index(n->driver),
-               driver_commit(n->driver), driver_applied(n->driver),
-               driver_serving(n->driver) ? " serving" : "", n->disk.write ? " writing" : "");
+               roles[driver_role(n->driver)], driver_term(n->driver),
+               driver_leader(n->driver), driver_first_index(n->driver),
+               driver_last_index(n->driver), driver_commit(n->driver),
+               driver_applied(n->driver), driver_serving(n->driver) ? " serving" : "",
+               n->disk.write ? " writing" : "");
         m = driver_membership(n->driver);
         for (uint32_t k = 0; k < m->count; k++) {
-            printf(" %" PRIu64 "=%s", m->members[k].raft_id, members[m->members[k].role]);
+            printf(" %" PRIu64 "=%s", m->members[k].raft_id,
+                   members[m->members[k].role]);
         }
         printf("\n");
     }
@@ -1001,7 +1018,8 @@ static void found(struct world *w)
         bool voter = w->options.mode != WORLD_SOLO || i == 1;
 
         (void)snprintf(address, sizeof address, "n%" PRIu32, i);
-        CHECK(membership_add(&m, i, address, voter ? MEMBER_VOTER : MEMBER_STANDBY) == HF_OK);
+        CHECK(membership_add(&m, i, address, voter ? MEMBER_VOTER : MEMBER_STANDBY) ==
+              HF_OK);
     }
     for (uint32_t i = 1; i <= w->options.nodes; i++) {
         struct node *n = &w->nodes[i];
@@ -1075,7 +1093,8 @@ static void clean(struct world *w)
     free(w->heap);
 }
 
-const char *world_run(const struct world_options *options, struct world_figures *figures)
+const char *world_run(const struct world_options *options,
+                      struct world_figures *figures)
 {
     static char text[512];
     struct world *w = calloc(1, sizeof *w);
@@ -1096,7 +1115,8 @@ const char *world_run(const struct world_options *options, struct world_figures 
     clean(w);
     violation = checker_violation(w->checker);
     if (violation != NULL) {
-        (void)snprintf(text, sizeof text, "%s (at %" PRId64 " ms)", violation, w->now_ms);
+        (void)snprintf(text, sizeof text, "%s (at %" PRId64 " ms)", violation,
+                       w->now_ms);
     }
     figures->confirmed = checker_confirmed(w->checker);
     checker_close(w->checker);

@@ -1,10 +1,11 @@
 /* world.h: a cluster on simulated time, disks and network.
  *
- * Everything that happens is an event in one queue, drawn from one seed: the same seed gives the same run,
- * byte for byte. The nodes are the production driver, log, vote and snapshot mark; around them this file
- * plays what a node's owner does (ticks, checkpoints, transfers of state, restarts), clients, operators, and
- * all that goes wrong. For the first part of a run faults are injected; then everything is healed, and the
- * cluster must come to rest with all members equal. */
+ * Everything that happens is an event in one queue, drawn from one seed: the same seed
+ * gives the same run, byte for byte. The nodes are the production driver, log, vote and
+ * snapshot mark; around them this file plays what a node's owner does (ticks,
+ * checkpoints, transfers of state, restarts), clients, operators, and all that goes
+ * wrong. For the first part of a run faults are injected; then everything is healed,
+ * and the cluster must come to rest with all members equal. */
 #ifndef HF_TESTS_SIM_WORLD_H
 #define HF_TESTS_SIM_WORLD_H
 
@@ -36,12 +37,14 @@ struct world_options {
 };
 
 struct world_figures {
-    uint64_t events, applied, confirmed, elections, crashes, disk_errors, snapshots, installs,
-        transfers, reads, writes, messages, changes, refused_starts;
+    uint64_t events, applied, confirmed, elections, crashes, disk_errors, snapshots,
+        installs, transfers, reads, writes, messages, changes, refused_starts;
     uint64_t digest;
 };
 
-/* Run one seed. NULL: nothing was violated; otherwise what, borrowed until the next run. */
-const char *world_run(const struct world_options *options, struct world_figures *figures);
+/* Run one seed. NULL: nothing was violated; otherwise what, borrowed until the next
+ * run. */
+const char *world_run(const struct world_options *options,
+                      struct world_figures *figures);
 
 #endif
