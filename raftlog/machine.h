@@ -92,8 +92,8 @@ void machine_each_queue(struct machine *m,
 
 /* HF_E_QUEUE_NOT_FOUND. */
 int machine_find_queue(struct machine *m, struct slice name, struct machine_queue *out);
-/* Was a receive with this attempt id applied lately? Then a repeat has to go through the
- * log even when nothing is ready: it is given the same messages again. */
+/* Was a receive with this attempt id applied lately? Then a repeat has to go through
+ * the log even when nothing is ready: it is given the same messages again. */
 bool machine_knows_attempt(struct machine *m, const struct op_receive *op);
 /* The queue's default lease, for a receive that gives none. */
 int64_t machine_queue_lease(struct machine *m, uint32_t queue);
@@ -152,8 +152,10 @@ int export_run(struct export *e, int fd, const volatile bool *stop);
 void machine_export_end(struct machine *m, struct export *e);
 
 /* Any thread: build a fresh state directory from a stream; verify it; sync it; leave a
- * checkpoint record in it, so that machine_open finds it whole or not at all. `dir`
- * must not exist. HF_E_CORRUPT, HF_E_IO, HF_E_NO_SPACE. */
+ * checkpoint record in it. It is built beside its name (`dir`.new) and renamed when it
+ * is whole, so `dir`, which must not exist, is never half a state. The map is 1 TiB
+ * until machine_open says otherwise. HF_E_CONFLICT: `dir` exists. HF_E_CORRUPT,
+ * HF_E_VERSION_UNSUPPORTED, HF_E_IO, HF_E_NO_SPACE; `why` says what and what to do. */
 int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, char *why,
                    size_t size);
 

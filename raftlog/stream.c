@@ -352,8 +352,9 @@ static int import_chunks(struct import *i)
     }
 }
 
-/* The last step: from here on the directory is whole. */
-static int import_seal(struct import *i, const char *dir)
+/* The last step: the checkpoint makes the staged state whole, the rename gives it its
+ * name. */
+static int import_seal(struct import *i, const char *staging, const char *dir)
 {
     struct store_pin *pin = NULL;
     int rc = store_commit(i->store);
@@ -365,9 +366,30 @@ static int import_seal(struct import *i, const char *dir)
         rc = store_checkpoint(pin, i->index, i->term);
     }
     store_pin_drop(pin);
-    if (rc == HF_OK) {
-        rc = store_sync_parent(dir);
+    if (rc == HF_OK && rename(staging, dir) != 0) {
+        rc = HF_E_IO;
     }
+    return rc == HF_OK ? store_sync_parent(dir) : rc;
+}
+
+static int import_into(struct import *i, const char *staging, const char *dir,
+                       char *why, size_t size)
+{
+    int rc;
+
+    i->chunk = malloc(CHUNK_BYTES_MAX);
+    rc = i->chunk != NULL ? import_header(i) : HF_E_MEMORY_LOW;
+    if (rc == HF_OK) {
+        rc = store_create(staging, 0, &i->store, why, size);
+    }
+    if (rc == HF_OK) {
+        rc = import_chunks(i);
+    }
+    if (rc == HF_OK) {
+        rc = import_seal(i, staging, dir);
+    }
+    store_close(i->store);
+    free(i->chunk);
     return rc;
 }
 
@@ -375,31 +397,32 @@ int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, cha
                    size_t size)
 {
     struct import i = {.fd = fd};
-    int rc;
+    char staging[4096];
+    int rc = HF_OK;
+    int n = snprintf(staging, sizeof staging, "%s.new", dir);
 
-    if (mkdir(dir, 0700) != 0) {
-        (void)snprintf(why, size, "state in %s: %s", dir,
-                       errno == EEXIST
-                           ? "it exists already: remove it first"
-                           : "cannot be created: check owner and permissions");
-        return errno == EEXIST   ? HF_E_CONFLICT
-               : errno == ENOSPC ? HF_E_NO_SPACE
-                                 : HF_E_IO;
+    if (n < 0 || (size_t)n >= sizeof staging) {
+        (void)snprintf(why, size, "state directory: the path is too long");
+        return HF_E_INVALID_ARGUMENT;
     }
-    i.chunk = malloc(CHUNK_BYTES_MAX);
-    rc = i.chunk != NULL ? import_header(&i) : HF_E_MEMORY_LOW;
-    if (rc == HF_OK) {
-        rc = store_create(dir, 0, &i.store, why, size);
+    if (access(dir, F_OK) == 0) {
+        (void)snprintf(why, size, "state in %s: it exists already: remove it first",
+                       dir);
+        return HF_E_CONFLICT;
     }
-    if (rc == HF_OK) {
-        rc = import_chunks(&i);
+    rc = store_remove(staging); /* of an import that was interrupted */
+    if (rc == HF_OK && mkdir(staging, 0700) != 0) {
+        rc = errno == ENOSPC ? HF_E_NO_SPACE : HF_E_IO;
     }
-    if (rc == HF_OK) {
-        rc = import_seal(&i, dir);
-    }
-    store_close(i.store);
-    free(i.chunk);
     if (rc != HF_OK) {
+        (void)snprintf(why, size,
+                       "state in %s: cannot be created: check owner and permissions",
+                       staging);
+        return rc;
+    }
+    rc = import_into(&i, staging, dir, why, size);
+    if (rc != HF_OK) {
+        (void)store_remove(staging); /* a later import would remove it too */
         (void)snprintf(why, size, "state stream into %s: %s", dir,
                        rc == HF_E_CORRUPT
                            ? "it is damaged or ends too early: transfer it again"

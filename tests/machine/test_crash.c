@@ -1,15 +1,18 @@
-/* test_crash.c: power losses, simulated: is the last checkpoint there whatever the disk did with the rest?
+/* test_crash.c: power losses, simulated: is the last checkpoint there whatever the
+ * disk did with the rest?
  *
  *     test_crash [--seed N] [--images N]
  *
- * This program stands between LMDB and the kernel: pwrite, writev, lseek and fdatasync on the data file are
- * its own. It keeps the file as of the last sync and every write after it. A crash image is that base plus
- * some of the later writes: none, all, a random part, the roots before anything else, or torn into sectors
- * of 512 bytes. Each image is opened as after a power loss and must be, byte for byte, the state of the last
- * durable checkpoint; then the log is applied again and must lead to the state that was lost, and go on.
+ * This program stands between LMDB and the kernel: pwrite, writev, lseek and fdatasync
+ * on the data file are its own. It keeps the file as of the last sync and every write
+ * after it. A crash image is that base plus some of the later writes: none, all, a
+ * random part, the roots before anything else, or torn into sectors of 512 bytes. Each
+ * image is opened as after a power loss and must be, byte for byte, the state of the
+ * last durable checkpoint; then the log is applied again and must lead to the state
+ * that was lost, and go on.
  *
- * A control shows that the images are harmful: opened without writing the saved roots back, many are not
- * that state. */
+ * A control shows that the images are harmful: opened without writing the saved roots
+ * back, many are not that state. */
 #include "proto/check.h"
 #include "proto/crc32c.h"
 #include "raftlog/store.h"
@@ -215,14 +218,22 @@ static uint64_t draw(void)
     return x ^ (x >> 31);
 }
 
-enum loss { LOSS_NONE_LANDED, LOSS_ALL_LANDED, LOSS_SOME, LOSS_ROOTS_FIRST, LOSS_TORN, LOSSES };
+enum loss {
+    LOSS_NONE_LANDED,
+    LOSS_ALL_LANDED,
+    LOSS_SOME,
+    LOSS_ROOTS_FIRST,
+    LOSS_TORN,
+    LOSSES
+};
 
 static bool is_root(const struct kept_write *w)
 {
     return w->offset < 8192;
 }
 
-static void land(uint8_t **image, size_t *size, const struct kept_write *w, enum loss loss)
+static void land(uint8_t **image, size_t *size, const struct kept_write *w,
+                 enum loss loss)
 {
     if (loss != LOSS_TORN) {
         image_write(image, size, w->data, w->len, w->offset);
@@ -314,7 +325,8 @@ static void send_random(struct work *w)
     memset(body, 'a' + (int)(draw() % 26), size);
     body[size] = '\0';
     if (draw() % 3 == 0) {
-        rig_send_delayed(&w->rig, draw() % 2 == 0 ? "a" : "b", body, (int64_t)(draw() % 2000));
+        rig_send_delayed(&w->rig, draw() % 2 == 0 ? "a" : "b", body,
+                         (int64_t)(draw() % 2000));
     } else {
         rig_send(&w->rig, draw() % 2 == 0 ? "a" : "b", body);
     }
@@ -333,11 +345,12 @@ static void work_step(struct work *w)
         send_random(w);
         break;
     case 2: {
-        struct op_receive_reply *got = rig_receive_for(r, queue, 3, (int64_t)(draw() % 500));
+        struct op_receive_reply *got =
+            rig_receive_for(r, queue, 3, (int64_t)(draw() % 500));
 
         for (uint32_t i = 0; i < got->count; i++) {
-            memcpy(w->receipt_bytes[w->receipt_count++ % 64], got->messages[i].receipt.data,
-                   RECEIPT_BYTES);
+            memcpy(w->receipt_bytes[w->receipt_count++ % 64],
+                   got->messages[i].receipt.data, RECEIPT_BYTES);
         }
         break;
     }
@@ -345,7 +358,8 @@ static void work_step(struct work *w)
         if (w->receipt_count > 0) {
             const uint8_t *receipt = w->receipt_bytes[(w->receipt_count - 1) % 64];
 
-            (void)rig_settle(r, queue, SETTLE_ACK, slice_of(receipt, RECEIPT_BYTES), -1);
+            (void)rig_settle(r, queue, SETTLE_ACK, slice_of(receipt, RECEIPT_BYTES),
+                             -1);
         }
         break;
     default:
@@ -467,8 +481,8 @@ static void forge_checkpoint(const char *image_dir)
 }
 
 /* In a process of its own: a damaged tree may take it down. */
-static int in_child(struct work *w, const char *image_dir, uint64_t index, uint64_t digest,
-                    uint64_t final_digest)
+static int in_child(struct work *w, const char *image_dir, uint64_t index,
+                    uint64_t digest, uint64_t final_digest)
 {
     pid_t child;
     int status;
@@ -489,8 +503,8 @@ static int in_child(struct work *w, const char *image_dir, uint64_t index, uint6
 
 static int run(uint64_t seed, uint32_t images, bool control)
 {
-    static const char *const names[LOSSES] = {"none landed", "all landed", "some landed",
-                                              "roots first", "torn"};
+    static const char *const names[LOSSES] = {"none landed", "all landed",
+                                              "some landed", "roots first", "torn"};
     uint32_t bad = 0;
     uint32_t made = 0;
 
@@ -516,14 +530,15 @@ static int run(uint64_t seed, uint32_t images, bool control)
             make_image(w.rig.state, image, (enum loss)loss);
             if (control) {
                 forge_checkpoint(image);
-                failed = in_child(&w, image, machine_durable(w.rig.machine), durable_digest,
-                                  final_digest);
+                failed = in_child(&w, image, machine_durable(w.rig.machine),
+                                  durable_digest, final_digest);
             } else {
-                failed = check_image(&w, image, machine_durable(w.rig.machine), durable_digest,
-                                     final_digest);
+                failed = check_image(&w, image, machine_durable(w.rig.machine),
+                                     durable_digest, final_digest);
             }
             if (failed && !control) {
-                printf("  seed %llu image %u (%s)\n", (unsigned long long)seed, made, names[loss]);
+                printf("  seed %llu image %u (%s)\n", (unsigned long long)seed, made,
+                       names[loss]);
             }
             bad += (uint32_t)failed;
             (void)store_remove(image);
@@ -553,8 +568,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     bad = run(seed, images, false);
     harmful = run(seed, control, true);
-    printf("bad images: %d of %u; without the saved roots: %d of %u\n", bad, images, harmful,
-           control);
+    printf("bad images: %d of %u; without the saved roots: %d of %u\n", bad, images,
+           harmful, control);
     if (harmful * 4 < (int)control) {
         printf("FAILED: the images are too harmless to prove anything\n");
         return 1;

@@ -219,7 +219,7 @@ static void draw_send(struct episode *e, struct op_request *q)
         if (one_in(e, 4) && session->result_count > 0) {
             op->sequence = session->results[below(e, session->result_count)].sequence;
         } else if (one_in(e, 20) && session->highest > LIMIT_SESSION_WINDOW + 2) {
-            op->sequence = session->highest - LIMIT_SESSION_WINDOW - below(e, 2);
+            op->sequence = session->highest + 1 - LIMIT_SESSION_WINDOW - below(e, 3);
         } else if (one_in(e, 10) || session->result_count + 2 >= MODEL_RESULTS) {
             op->sequence += one_in(e, 2) || session->result_count + 2 >= MODEL_RESULTS
                                 ? LIMIT_SESSION_WINDOW
