@@ -59,6 +59,11 @@ static void member_add(struct cluster *c, struct caller *k, int node)
         probe_pause(20);
     } while (rc != HF_OK && probe_mono_ms() < end);
     if (rc != HF_OK) {
+        char body[4096];
+        int leader = cluster_leader(c, 15000);
+
+        probe_http(c->node[leader].http_port, "/api/status", body, sizeof body);
+        print_error("the leader says: %s\n", body);
         cluster_show_logs(c);
     }
     assert_status(rc, HF_OK);
