@@ -189,11 +189,19 @@ static void op_try(struct raftlog *r, int rc)
     }
 }
 
-/* The step itself is reform's, which knows the wish. */
+/* The step itself is reform's, which knows the wish. Until it is done the wish follows the
+ * newest knock: the first one may be of a disk that the node had before. */
 static void op_add(struct raftlog *r)
 {
+    const struct join_knock *k;
+
     if (roster_find(driver_membership(r->driver), r->op.raft_id) != NULL) {
         op_in_log(r);
+        return;
+    }
+    k = join_find(&r->join, r->op.node, node_mono(r));
+    if (k != NULL) {
+        r->op.raft_id = identity_raft_id(r->op.node, k->disk_id);
     }
 }
 
