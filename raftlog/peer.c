@@ -309,7 +309,7 @@ static void link_on_written(uv_write_t *request, int status)
         peer_link_close(l);
         return;
     }
-    if (l->unsent == 0 && l->drained_due && l->state == LINK_OPEN) {
+    if (l->unsent <= PEER_DRAINED_BYTES && l->drained_due && l->state == LINK_OPEN) {
         l->drained_due = false;
         l->net->config.callbacks->drained(l->net->config.ctx, l);
     }
@@ -373,7 +373,7 @@ static int link_write(struct peer_link *l, const uint8_t *header, size_t header_
     w->payload = payload;
     w->len = header_len + len - (size_t)n;
     l->unsent += w->len;
-    l->drained_due = true;
+    l->drained_due = l->drained_due || l->unsent > PEER_DRAINED_BYTES;
     n = uv_write(&w->request, (uv_stream_t *)&l->tcp, bufs, 2, link_on_written);
     if (n != 0) {
         l->unsent -= w->len;

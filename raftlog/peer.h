@@ -25,7 +25,8 @@
 #define PEER_PENDING_MAX  128u
 #define PEER_LINKS_MAX    64u
 /* Unsent bytes of one link, above which raft frames are dropped. */
-#define PEER_QUEUE_BYTES (32u << 20)
+#define PEER_QUEUE_BYTES   (32u << 20)
+#define PEER_DRAINED_BYTES (1u << 20)
 
 struct peer_net;
 struct peer_link;
@@ -39,8 +40,7 @@ struct peer_callbacks {
     /* One whole frame, borrowed for the call. Anything but HF_OK closes the link. */
     int (*frame)(void *ctx, struct peer_link *link, uint32_t type,
                  struct slice payload);
-    /* Unsent bytes fell to zero after a peer_link_send that could not be written at
-     * once. */
+    /* Unsent bytes fell to PEER_DRAINED_BYTES or less, after they had been more. */
     void (*drained)(void *ctx, struct peer_link *link);
     /* The link, once opened, is gone; it is freed when this returns. */
     void (*closed)(void *ctx, struct peer_link *link);

@@ -1,7 +1,7 @@
 /* transfer.c: see transfer.h.
  *
  *   out: EXPORTING -> DIALLING -> BEGUN -> SENDING -> ENDED -> finished
- *   in:  WAITING -> RECEIVING -> IMPORTING -> STAGED -> finished
+ *   in:  WAITING -> RECEIVING -> STAGED -> finished
  *
  * Each object has at most one job on a worker; while it has, nothing is freed: a
  * failure is remembered and the end comes with the job's return. */
@@ -120,7 +120,6 @@ enum out_state { OUT_EXPORTING, OUT_DIALLING, OUT_BEGUN, OUT_SENDING, OUT_ENDED 
 struct transfer_out {
     struct transfer_out_config config;
     char address[LIMIT_ADDRESS + 1];
-    char path[STATEDIR_PATH_BYTES];
     enum out_state state;
     int fd;
     int status;
@@ -160,12 +159,25 @@ static void out_release(struct transfer_out *t)
     if (config.export != NULL) {
         machine_export_end(config.machine, config.export);
     }
-    if (t->fd >= 0) {
-        (void)close(t->fd); /* the file is rubbish now */
-        (void)unlink(t->path);
-    }
     free(t);
     config.finished(config.ctx, status, bytes, took_ms);
+}
+
+/* Giving back the room of a large file takes a while. */
+static void out_close(uv_work_t *work)
+{
+    struct transfer_out *t = work->data;
+
+    (void)close(t->fd); /* it was read to its end, or is of no use */
+}
+
+static void out_was_closed(uv_work_t *work, int status)
+{
+    struct transfer_out *t = work->data;
+
+    CHECK(status == 0);
+    t->busy = false;
+    t->fd = -1;
 }
 
 /* Ends at the next tick at the latest, so that no caller finds the object gone. */
@@ -288,6 +300,7 @@ static void out_read_next(struct transfer_out *t)
 int transfer_out_start(const struct transfer_out_config *config,
                        struct transfer_out **out)
 {
+    char path[STATEDIR_PATH_BYTES];
     struct transfer_out *t = calloc(1, sizeof *t);
 
     if (t == NULL) {
@@ -298,11 +311,12 @@ int transfer_out_start(const struct transfer_out_config *config,
     t->config.address = t->address;
     t->begun_ms = t->progress_ms = out_now(t);
     t->work.data = t;
-    transfer_path(config->dir, "out", t->path);
-    t->fd = open(t->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    transfer_path(config->dir, "out", path);
+    t->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (t->fd < 0) {
         out_end(t, io_status(errno));
     } else {
+        (void)unlink(path); /* the file lives as long as it is open */
         t->busy = true;
         CHECK(uv_queue_work(config->loop, &t->work, out_export, out_exported) == 0);
     }
@@ -321,9 +335,15 @@ void transfer_out_tick(struct transfer_out *t)
         out_now(t) - t->progress_ms > TRANSFER_SILENCE_MS) {
         out_end(t, HF_E_TIMEOUT);
     }
-    if (t->ending && !t->busy) {
-        out_release(t);
+    if (!t->ending || t->busy) {
+        return;
     }
+    if (t->fd >= 0) {
+        t->busy = true;
+        CHECK(uv_queue_work(t->config.loop, &t->work, out_close, out_was_closed) == 0);
+        return;
+    }
+    out_release(t);
 }
 
 struct peer_target *transfer_out_target(const struct transfer_out *t)
@@ -384,37 +404,39 @@ void transfer_out_closed(struct transfer_out *t)
 
 /* ---- the follower's side ---- */
 
-enum in_state { IN_WAITING, IN_RECEIVING, IN_IMPORTING, IN_STAGED };
-
-struct in_chunk {
-    uint8_t *data;
-    size_t len;
-};
+enum in_state { IN_WAITING, IN_RECEIVING, IN_STAGED };
 
 struct transfer_in {
     struct transfer_in_config config;
     char state_dir[STATEDIR_PATH_BYTES];
-    char path[STATEDIR_PATH_BYTES];
     enum in_state state;
-    int fd;
     int status;
     bool ending;
-    bool ended; /* END was received */
-    bool busy;
+    bool ended;     /* END was received */
+    bool imported;  /* the importing worker took the whole stream */
+    bool importing; /* it runs */
     uv_work_t work;
     int work_status;
+    int read_fd;    /* the worker's end of the pipe */
+    uv_pipe_t pipe; /* the loop's end */
+    bool pipe_open;
+    bool pipe_closing;
+    uint32_t chunks; /* received, not in the pipe yet */
     uint64_t term;
     uint64_t bytes; /* announced */
     uint64_t received;
-    uint64_t written;
     struct snapshot_mark mark;
-    struct in_chunk chunks[TRANSFER_CHUNKS]; /* received, not written; oldest first */
-    uint32_t chunk_count;
     uint64_t import_index;
     uint64_t import_term;
     int64_t working_ms;
     int64_t heard_ms;
     char why[256];
+};
+
+struct in_write {
+    uv_write_t request;
+    struct transfer_in *transfer;
+    uint8_t data[]; /* one chunk */
 };
 
 static int64_t in_now(const struct transfer_in *t)
@@ -448,108 +470,100 @@ static void in_release(struct transfer_in *t)
             peer_link_close(config.link);
         }
     }
-    while (t->chunk_count > 0) {
-        free(t->chunks[--t->chunk_count].data);
-    }
-    if (t->fd >= 0) {
-        (void)close(t->fd); /* the file is rubbish now */
-        (void)unlink(t->path);
-    }
     memcpy(why, t->why, sizeof why);
     free(t);
     config.finished(config.ctx, status, why);
 }
 
+/* ---- the pipe: the loop writes what came, a worker imports what it reads ---- */
+
 static void in_import(uv_work_t *work)
 {
     struct transfer_in *t = work->data;
 
-    if (lseek(t->fd, 0, SEEK_SET) != 0) {
-        t->work_status = HF_E_IO;
-        return;
-    }
-    t->work_status = machine_import(t->fd, t->state_dir, &t->import_index,
+    t->work_status = machine_import(t->read_fd, t->state_dir, &t->import_index,
                                     &t->import_term, t->why, sizeof t->why);
+    (void)close(t->read_fd); /* the loop's writes fail from here on, if there are any */
 }
 
-static void in_imported(uv_work_t *work, int status)
+static void in_maybe_staged(struct transfer_in *t)
+{
+    if (t->ended && t->imported && !t->ending) {
+        t->state = IN_STAGED;
+        t->config.staged(t->config.ctx, t->term, &t->mark);
+    }
+}
+
+static void in_was_imported(uv_work_t *work, int status)
 {
     struct transfer_in *t = work->data;
 
     CHECK(status == 0);
-    t->busy = false;
+    t->importing = false;
     if (t->work_status != HF_OK) {
         in_end(t, t->work_status, t->why);
-        return;
+    } else if (t->import_index != t->mark.index || t->import_term != t->mark.term) {
+        in_end(t, HF_E_CORRUPT, "the state is not of the announced index");
+    } else {
+        t->imported = true;
+        in_maybe_staged(t);
     }
-    if (t->import_index != t->mark.index || t->import_term != t->mark.term) {
-        in_end(t, HF_E_CORRUPT, "the streamed state is not of the announced index");
-        return;
+}
+
+static void in_on_pipe_closed(uv_handle_t *handle)
+{
+    struct transfer_in *t = handle->data;
+
+    t->pipe_open = false;
+}
+
+/* The worker reads the end of the stream when it has read what is in the pipe. */
+static void in_close_pipe(struct transfer_in *t)
+{
+    if (t->pipe_open && !t->pipe_closing) {
+        t->pipe_closing = true;
+        uv_close((uv_handle_t *)&t->pipe, in_on_pipe_closed);
     }
+}
+
+static void in_on_written(uv_write_t *request, int status)
+{
+    struct in_write *w = (struct in_write *)request;
+    struct transfer_in *t = w->transfer;
+
+    free(w);
+    t->chunks--;
     if (t->ending) {
         return;
     }
-    t->state = IN_STAGED;
-    t->config.staged(t->config.ctx, t->term, &t->mark);
-}
-
-static void in_write(uv_work_t *work)
-{
-    struct transfer_in *t = work->data;
-    const struct in_chunk *c = &t->chunks[0];
-    size_t at = 0;
-
-    while (at < c->len) {
-        ssize_t n = pwrite(t->fd, c->data + at, c->len - at, (off_t)(t->written + at));
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            t->work_status = n == 0 ? HF_E_IO : io_status(errno);
-            return;
-        }
-        at += (size_t)n;
-    }
-    t->work_status = HF_OK;
-}
-
-static void in_work_next(struct transfer_in *t);
-
-static void in_written(uv_work_t *work, int status)
-{
-    struct transfer_in *t = work->data;
-
-    CHECK(status == 0);
-    t->busy = false;
-    if (t->work_status != HF_OK) {
-        in_end(t, t->work_status, "the staging file cannot be written");
-        return;
-    }
-    t->written += t->chunks[0].len;
-    free(t->chunks[0].data);
-    t->chunk_count--;
-    memmove(&t->chunks[0], &t->chunks[1], t->chunk_count * sizeof t->chunks[0]);
-    in_work_next(t);
-    if (t->config.link != NULL && !t->ending) {
+    if (status < 0) {
+        /* The importing worker gave up; it says why when it returns. */
+        in_close_pipe(t);
+    } else if (t->config.link != NULL) {
         peer_link_resume(t->config.link);
     }
 }
 
-static void in_work_next(struct transfer_in *t)
+static int in_open_pipe(struct transfer_in *t)
 {
-    if (t->busy || t->ending) {
-        return;
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return HF_E_IO;
     }
-    if (t->chunk_count > 0) {
-        t->busy = true;
-        CHECK(uv_queue_work(t->config.loop, &t->work, in_write, in_written) == 0);
-    } else if (t->ended && t->state == IN_RECEIVING) {
-        t->state = IN_IMPORTING;
-        t->busy = true;
-        CHECK(uv_queue_work(t->config.loop, &t->work, in_import, in_imported) == 0);
-    }
+    (void)fcntl(fds[1], F_SETPIPE_SZ,
+                (int)TRANSFER_CHUNK_BYTES); /* smaller is slower */
+    CHECK(uv_pipe_init(t->config.loop, &t->pipe, 0) == 0);
+    CHECK(uv_pipe_open(&t->pipe, fds[1]) == 0);
+    t->pipe.data = t;
+    t->pipe_open = true;
+    t->read_fd = fds[0];
+    t->importing = true;
+    CHECK(uv_queue_work(t->config.loop, &t->work, in_import, in_was_imported) == 0);
+    return HF_OK;
 }
+
+/* ---- frames ---- */
 
 int transfer_in_start(const struct transfer_in_config *config, struct transfer_in **out)
 {
@@ -561,10 +575,8 @@ int transfer_in_start(const struct transfer_in_config *config, struct transfer_i
     t->config = *config;
     (void)snprintf(t->state_dir, sizeof t->state_dir, "%s", config->state_dir);
     t->config.state_dir = t->state_dir;
-    t->fd = -1;
     t->work.data = t;
     t->working_ms = t->heard_ms = in_now(t);
-    transfer_path(config->dir, "in", t->path);
     peer_link_set_data(config->link, t);
     *out = t;
     return HF_OK;
@@ -579,17 +591,19 @@ void transfer_in_tick(struct transfer_in *t)
 {
     int64_t now = in_now(t);
 
-    if (t->state <= IN_RECEIVING && !t->busy &&
-        now - t->heard_ms > TRANSFER_SILENCE_MS) {
+    if (!t->ended && t->chunks == 0 && now - t->heard_ms > TRANSFER_SILENCE_MS) {
         in_end(t, HF_E_TIMEOUT, "the leader sends nothing");
     }
-    if (t->state >= IN_IMPORTING && !t->ending && t->config.link != NULL &&
+    if (t->state >= IN_RECEIVING && !t->ending && t->config.link != NULL &&
         now - t->working_ms >= WORKING_MS) {
         t->working_ms = now;
         send_small(t->config.link, TRANSFER_WORKING, NULL, 0);
     }
-    if (t->ending && !t->busy) {
-        in_release(t);
+    if (t->ending) {
+        in_close_pipe(t);
+        if (!t->importing && !t->pipe_open && t->chunks == 0) {
+            in_release(t);
+        }
     }
 }
 
@@ -600,9 +614,9 @@ static int in_begin(struct transfer_in *t, struct slice payload)
     if (rc != HF_OK) {
         return rc;
     }
-    t->fd = open(t->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (t->fd < 0) {
-        in_end(t, io_status(errno), "the staging file cannot be made");
+    rc = in_open_pipe(t);
+    if (rc != HF_OK) {
+        in_end(t, rc, "no descriptors are left for a pipe");
         return HF_OK;
     }
     t->state = IN_RECEIVING;
@@ -612,25 +626,30 @@ static int in_begin(struct transfer_in *t, struct slice payload)
 
 static int in_data(struct transfer_in *t, struct slice payload)
 {
-    uint8_t *copy;
+    struct in_write *w;
+    uv_buf_t buf;
 
     if (payload.len == 0 || payload.len > TRANSFER_CHUNK_BYTES ||
         t->received + payload.len > t->bytes) {
         return HF_E_PROTOCOL;
     }
-    CHECK(t->chunk_count < TRANSFER_CHUNKS);
-    copy = malloc(payload.len);
-    if (copy == NULL) {
+    t->received += payload.len;
+    if (t->pipe_closing) {
+        return HF_OK; /* the import failed and is about to say so */
+    }
+    w = malloc(sizeof *w + payload.len);
+    if (w == NULL) {
         in_end(t, HF_E_MEMORY_LOW, "out of memory");
         return HF_OK;
     }
-    memcpy(copy, payload.data, payload.len);
-    t->chunks[t->chunk_count++] = (struct in_chunk){.data = copy, .len = payload.len};
-    t->received += payload.len;
-    if (t->chunk_count == TRANSFER_CHUNKS) {
+    w->transfer = t;
+    memcpy(w->data, payload.data, payload.len);
+    buf = uv_buf_init((char *)w->data, payload.len);
+    CHECK(uv_write(&w->request, (uv_stream_t *)&t->pipe, &buf, 1, in_on_written) == 0);
+    t->chunks++;
+    if (t->chunks >= TRANSFER_CHUNKS) {
         peer_link_pause(t->config.link);
     }
-    in_work_next(t);
     return HF_OK;
 }
 
@@ -650,7 +669,7 @@ int transfer_in_frame(struct transfer_in *t, uint32_t type, struct slice payload
         payload.len == 8 && bytes_get_u64(payload.data) == t->bytes &&
         t->received == t->bytes) {
         t->ended = true;
-        in_work_next(t);
+        in_maybe_staged(t);
         return HF_OK;
     }
     return HF_E_PROTOCOL;

@@ -2,18 +2,19 @@
  * cannot help any more.
  *
  *   leader                                       follower
- *   export to dir/transfer-out (worker)
- *   dial, BEGIN {term, mark, bytes}   ------->   accept; open dir/transfer-in
+ *   export to a local file (worker)
+ *   dial, BEGIN {term, mark, bytes}   ------->   accept; begin to import (worker)
  *                                     <-------   READY
- *   DATA, 1 MiB each                  ------->   write (worker), 4 at most wait
- *   END                               ------->   import to dir/state-N+1 (worker)
- *                                     <-------   WORKING, each second
- *                                                the driver takes it, CURRENT changes
+ *   DATA, 1 MiB each                  ------->   into the importer's pipe; when four
+ *                                     <-------   wait, it stops reading. WORKING,
+ *   END                               ------->   each second
+ *                                                imported, verified, synced: the
+ *                                                driver takes it, CURRENT changes
  *                                     <-------   DONE {status}
  *
  * No read transaction waits for a network: the export is a local file first. Memory is
  * a few chunks on both sides. Nothing long runs on the loop. A transfer that breaks
- * leaves files that the next start removes.
+ * leaves a directory that nobody names; it is removed then, or by the next start.
  *
  * Two objects, both driven by the node: transfer_out (one at a time) and transfer_in
  * (one at a time). */
@@ -25,7 +26,7 @@
 #include "raftlog/peer.h"
 
 #define TRANSFER_CHUNK_BYTES (1u << 20)
-#define TRANSFER_CHUNKS      4u
+#define TRANSFER_CHUNKS      4u    /* received and not imported yet */
 #define TRANSFER_SILENCE_MS  30000 /* a silent peer is given up after it */
 
 enum transfer_frame {

@@ -2,6 +2,7 @@
  * process, NOOP commands, so that the state machine does next to nothing.
  *
  *     bench_node [SECONDS]
+ *     bench_node transfer MIB     an emptied follower gets a state of that size
  *
  * For each load "so many entries in flight x so many commands each" prints one JSON
  * line: entries and commands per second, latency of a command from propose to outcome,
@@ -12,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SAMPLES_MAX 4000000u
 #define BODY_BYTES  104u
@@ -116,6 +118,72 @@ static void run(struct bench *b, struct load load, double seconds)
     (void)fflush(stdout);
 }
 
+static long anonymous_kib(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    long kib = 0;
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        if (strncmp(line, "RssAnon:", 8) == 0) {
+            kib = atol(line + 8);
+        }
+    }
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return kib;
+}
+
+/* How a follower comes back that lost its disk: time, memory of all three nodes
+ * together, and what commands of one client, one after the other, see of it. */
+static void transfer(struct bench *b, uint64_t bytes)
+{
+    struct nodes *n = b->n;
+    uint64_t follower = b->leader == 1 ? 2 : 1;
+    struct raftlog_status before;
+    struct raftlog_status after;
+    uint64_t begun;
+    uint64_t longest = 0;
+    long anonymous = 0;
+    double back_s;
+
+    nodes_fill(n, bytes);
+    nodes_stop(n, follower);
+    nodes_wipe(n, follower);
+    raftlog_status(n->node[b->leader].r, &before);
+    b->count = 0;
+    b->limit = 1;
+    begun = uv_hrtime();
+    if (nodes_start(n, follower) != HF_OK) {
+        exit(1);
+    }
+    propose(b);
+    while (nodes_role(n, follower, follower) != NODE_VOTER) {
+        uint64_t at = uv_hrtime();
+        long now;
+
+        (void)uv_run(&n->loop, UV_RUN_ONCE);
+        longest = uv_hrtime() - at > longest ? uv_hrtime() - at : longest;
+        now = anonymous_kib();
+        anonymous = now > anonymous ? now : anonymous;
+    }
+    back_s = (double)(uv_hrtime() - begun) / 1e9;
+    raftlog_status(n->node[b->leader].r, &after);
+    qsort(b->samples, b->count, sizeof b->samples[0], compare);
+    printf("{\"state_mib\":%" PRIu64
+           ",\"back_s\":%.2f,\"anonymous_mib\":%ld,\"p50_us\":%u,"
+           "\"p99_us\":%u,\"max_us\":%u,\"longest_turn_us\":%" PRIu64
+           ",\"terms\":%" PRIu64 "}\n",
+           after.store_bytes >> 20, back_s, anonymous >> 10, b->samples[b->count / 2],
+           b->samples[b->count - 1 - b->count / 100], b->samples[b->count - 1],
+           longest / 1000, after.term - before.term);
+    b->stop = true;
+    while (b->outstanding > 0) {
+        (void)uv_run(&n->loop, UV_RUN_ONCE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct load loads[] = {{1, 1},  {4, 1},   {1, 64},
@@ -134,7 +202,11 @@ int main(int argc, char **argv)
     nodes_init(n, 3, 3);
     nodes_start_all(n, 3);
     b.leader = nodes_leader(n);
-    for (i = 0; i < sizeof loads / sizeof loads[0]; i++) {
+    if (argc == 3) {
+        transfer(&b, strtoull(argv[2], NULL, 10) << 20);
+        seconds = 0;
+    }
+    for (i = 0; seconds > 0 && i < sizeof loads / sizeof loads[0]; i++) {
         run(&b, loads[i], seconds);
     }
     nodes_done(n);
