@@ -57,6 +57,9 @@ static void file_put(struct simdisk_file *f, uint64_t offset, const uint8_t *dat
 {
     size_t end = (size_t)offset + len;
 
+    if (len == 0) {
+        return;
+    }
     if (end > f->capacity) {
         f->capacity = end * 2;
         f->data = realloc(f->data, f->capacity);
