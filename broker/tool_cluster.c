@@ -132,6 +132,32 @@ static int by_id(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
+/* Replace what the nodes said by what they say together with a fresh digest, where that
+ * comes in time: a node that hashes a large state is not an unreachable one. */
+static void add_digests(struct tool *t, struct hf_client *client, struct hf_node *nodes,
+                        size_t count)
+{
+    struct hf_node *fresh = calloc(HF_MEMBERS_MAX, sizeof *fresh);
+    struct hf_error ignored; /* the nodes' last digests stay */
+    size_t found = 0;
+
+    if (fresh == NULL) {
+        return;
+    }
+    hf_client_set_timeout(client, t->timeout_ms / 2 > 0 ? t->timeout_ms / 2 : 1);
+    if (hf_cluster_status(client, 1, fresh, HF_MEMBERS_MAX, &found, &ignored) == HF_OK) {
+        for (size_t i = 0; i < count; i++) {
+            for (size_t j = 0; j < found; j++) {
+                if (fresh[j].node == nodes[i].node && fresh[j].error.status == HF_OK) {
+                    nodes[i] = fresh[j];
+                }
+            }
+        }
+    }
+    hf_client_set_timeout(client, t->timeout_ms);
+    free(fresh);
+}
+
 /* `strict`: disagreement is a failure (digest), not only news (status). */
 static int show_cluster(struct tool *t, bool strict)
 {
@@ -149,9 +175,12 @@ static int show_cluster(struct tool *t, bool strict)
         return client == NULL ? TOOL_USAGE
                               : tool_failed(t, "out of memory", "free some");
     }
-    if (hf_cluster_status(client, 1, nodes, HF_MEMBERS_MAX, &count, &error) != HF_OK) {
+    if (hf_cluster_status(client, strict, nodes, HF_MEMBERS_MAX, &count, &error) != HF_OK) {
         free(nodes);
         return tool_refused(t, NULL, &error);
+    }
+    if (!strict) {
+        add_digests(t, client, nodes, count);
     }
     qsort(nodes, count, sizeof *nodes, by_id);
     leader = find_leader(nodes, count);
