@@ -6,17 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *role_of(const struct hf_node *nodes, size_t count, uint64_t id)
+/* The node that knows the members best: the one with the newest applied state. */
+static const struct hf_node *best_informed(const struct hf_node *nodes, size_t count)
 {
     const struct hf_node *best = NULL;
 
-    /* The members as the node with the newest applied state knows them. */
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].error.status == HF_OK &&
             (best == NULL || nodes[i].applied > best->applied)) {
             best = &nodes[i];
         }
     }
+    return best;
+}
+
+/* A node that does not answer is known by its address only: the members tell its id. */
+static void name_silent(struct hf_node *nodes, size_t count)
+{
+    const struct hf_node *best = best_informed(nodes, count);
+
+    for (size_t i = 0; best != NULL && i < count; i++) {
+        for (size_t k = 0; nodes[i].node == 0 && k < best->member_count; k++) {
+            if (strcmp(best->members[k].client_address, nodes[i].address) == 0) {
+                nodes[i].node = best->members[k].node;
+            }
+        }
+    }
+}
+
+static const char *role_of(const struct hf_node *nodes, size_t count, uint64_t id)
+{
+    const struct hf_node *best = best_informed(nodes, count);
+
     for (size_t i = 0; best != NULL && i < best->member_count; i++) {
         if (best->members[i].node == id) {
             return format_role(best->members[i].role);
@@ -70,15 +91,18 @@ static const struct hf_node *find_leader(const struct hf_node *nodes, size_t cou
 
 enum agreement { AGREE, DIFFER, NOT_COMPARABLE };
 
-/* Digests prove something only at the same index. */
-static enum agreement compare(const struct hf_node *nodes, size_t count)
+/* Digests prove something only at the same index. Of those that answered, unless
+ * `strict`: then who does not answer does not agree. */
+static enum agreement compare(const struct hf_node *nodes, size_t count, bool strict)
 {
     enum agreement result = AGREE;
     size_t answered = 0;
 
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].error.status != HF_OK || nodes[i].digest_index == 0) {
-            result = result == AGREE ? NOT_COMPARABLE : result;
+            if (strict || nodes[i].error.status == HF_OK) {
+                result = result == AGREE ? NOT_COMPARABLE : result;
+            }
             continue;
         }
         answered++;
@@ -182,9 +206,10 @@ static int show_cluster(struct tool *t, bool strict)
     if (!strict) {
         add_digests(t, client, nodes, count);
     }
+    name_silent(nodes, count);
     qsort(nodes, count, sizeof *nodes, by_id);
     leader = find_leader(nodes, count);
-    agreement = compare(nodes, count);
+    agreement = compare(nodes, count, strict);
     for (size_t i = 0; i < count; i++) {
         answered += nodes[i].error.status == HF_OK;
     }
