@@ -68,7 +68,7 @@ static void wiped_follower_with_a_large_state(void **state)
     int follower = cluster_follower(c), leader = cluster_leader(c, 10000);
     uint64_t term, follower_max = 0, leader_max = 0, target;
     struct answer a = {0};
-    int64_t start, end;
+    int64_t start, end, p50, p99;
     bool level = false;
 
     x.took_ms = calloc(x.capacity, sizeof *x.took_ms);
@@ -109,16 +109,16 @@ static void wiped_follower_with_a_large_state(void **state)
     atomic_store(&x.stop, true);
     pthread_join(x.thread, NULL);
     assert_true(level);
+    p50 = probe_percentile(x.took_ms, x.count, 50);
+    p99 = probe_percentile(x.took_ms, x.count, 99);
     print_message("%llu MiB: a voter again after %lld ms; anonymous memory at most "
                   "%llu MiB on the follower, "
                   "%llu MiB on the leader; %zu sends meanwhile, p50 %lld ms, p99 %lld "
                   "ms, max %lld ms\n",
                   (unsigned long long)mib, (long long)(probe_mono_ms() - start),
                   (unsigned long long)follower_max >> 20,
-                  (unsigned long long)leader_max >> 20, x.count,
-                  (long long)probe_percentile(x.took_ms, x.count, 50),
-                  (long long)probe_percentile(x.took_ms, x.count, 99),
-                  (long long)x.took_ms[x.count - 1]);
+                  (unsigned long long)leader_max >> 20, x.count, (long long)p50,
+                  (long long)p99, (long long)x.took_ms[x.count - 1]);
     assert_int_equal(x.failures, 0);
     assert_int_equal(cluster_term(c), term);
     assert_true(follower_max < ANONYMOUS_MAX);
