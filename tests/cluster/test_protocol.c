@@ -346,6 +346,7 @@ static void x10_clients_that_never_read(void **state)
         w[i] = wire_open(c->node[leader].client_port, "never reads");
         assert_non_null(w[i]);
         setsockopt(wire_fd(w[i]), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+        setsockopt(wire_fd(w[i]), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     }
     /* Each request of 50 bytes is answered with 600 KB: the node has to stop reading,
      * not to remember. Until nothing can be written to any of them any more. */
@@ -357,8 +358,8 @@ static void x10_clients_that_never_read(void **state)
             struct pollfd p = {.fd = wire_fd(w[i]), .events = POLLOUT};
             int burst;
 
-            for (burst = 0; burst < 50 && poll(&p, 1, 0) == 1 && p.revents == POLLOUT &&
-                            wire_post(w[i], &peek) != 0;
+            for (burst = 0; burst < 1000 && poll(&p, 1, 0) == 1 &&
+                            p.revents == POLLOUT && wire_post(w[i], &peek) != 0;
                  burst++) {
             }
             writable += burst > 0;
