@@ -46,6 +46,7 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
 
     while (*budget > 0 && due_now(m, q, LANE_LEASE, again, &id, &value)) {
         struct slot slot;
+        struct place place;
 
         if (!place_slot(m, value, &slot)) {
             return;
@@ -57,10 +58,11 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
             continue;
         }
         place_drop(m, q, MESSAGE_LEASED);
-        (void)lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none,
-                        0); /* wherever it went is right */
+        place = lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none, 0);
         m->chain = machine_mix(m->chain, id);
-        spend(budget, 1);
+        /* One that was over its time went with its parts, a page each. */
+        spend(budget,
+              place.state == MESSAGE_DELETED ? 1 + slot.bytes / (16 * STORE_PAGE) : 1);
     }
     due_settle_bound(m, q, LANE_LEASE);
 }

@@ -97,6 +97,14 @@ void machine_queue_show(struct machine *m, const struct op_queue_show *op,
     show_one(m, op->queue, now_ms, arena, reply);
 }
 
+static bool comes_before(struct slice a, struct slice b)
+{
+    uint32_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter != 0 ? memcmp(a.data, b.data, shorter) : 0;
+
+    return order != 0 ? order < 0 : a.len < b.len;
+}
+
 /* A page of names that begin with `prefix`, after `after`. */
 static void list_page(struct machine *m, struct slice prefix, struct slice after,
                       uint32_t limit, int64_t now_ms, struct arena *arena,
@@ -106,7 +114,7 @@ static void list_page(struct machine *m, struct slice prefix, struct slice after
     uint8_t name[LIMIT_QUEUE_NAME];
     uint32_t len = 0;
     uint32_t number;
-    const struct queue *q;
+    const struct queue *q = NULL;
 
     if (limit == 0 || limit > LIMIT_LIST) {
         (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1,
@@ -121,16 +129,16 @@ static void list_page(struct machine *m, struct slice prefix, struct slice after
     if (after.len > LIMIT_QUEUE_NAME || prefix.len > LIMIT_QUEUE_NAME) {
         return; /* no name is that long: an empty page */
     }
-    /* The prefix itself may be a name, so the first look is at it. */
-    q = prefix.len != 0 && after.len == 0 ? queue_find(&m->queues, prefix) : NULL;
+    if (prefix.len != 0 && comes_before(after, prefix)) {
+        /* The prefix itself may be a name, so the first look is at it. */
+        after = prefix;
+        q = queue_find(&m->queues, prefix);
+    }
     if (q != NULL) {
         if (!describe(m, q, now_ms, arena, &list->queues[list->count++])) {
             out_of_memory(reply);
             return;
         }
-    }
-    if (after.len == 0) {
-        after = prefix;
     }
     while (queue_next_name(m->store, after, name, &len, &number)) {
         if (prefix.len != 0 &&

@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STORE_PAGE        4096u
 #define ROOTS_BYTES       (2u * STORE_PAGE)
 #define CHECKPOINT_MAGIC  0x48464331u /* "HFC1" */
 #define CHECKPOINT_BYTES  (32u + ROOTS_BYTES + 8u)

@@ -63,6 +63,7 @@ enum store_tree {
 };
 
 #define STORE_KEY_MAX 160u
+#define STORE_PAGE    4096u
 
 struct store;
 

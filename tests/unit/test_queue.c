@@ -308,7 +308,14 @@ static void set_changes_what_it_names(void **state)
                      r->now_ms + 7000);
     assert_int_equal(rig_set(r, "q", "lease", 1), HF_E_INVALID_ARGUMENT);
     assert_int_equal(rig_set(r, "nobody", "lease", 5000), HF_E_QUEUE_NOT_FOUND);
-    assert_true(says(rig_stats(r, "q")->attributes, "max_failures"));
+    {
+        struct queue_config c;
+        struct op_error error;
+
+        assert_int_equal(parse(r, rig_stats(r, "q")->attributes, &c, &error), HF_OK);
+        assert_int_equal(c.value[QUEUE_max_failures], 3);
+        assert_int_equal(c.value[QUEUE_lease], 7000);
+    }
 }
 
 /* Listing goes through all names in order, page by page, each once. */
@@ -345,6 +352,20 @@ static void listing_pages_are_complete(void **state)
         list.after = slice_text(last);
     }
     assert_int_equal(seen, 40);
+    /* A cursor from before the prefix does not hide what is there. */
+    list.prefix = slice_text("n2");
+    list.after = slice_text("a");
+    list.limit = 100;
+    {
+        struct op_reply reply = {0};
+
+        machine_queue_list(r->machine, &list, r->now_ms, &r->arena, &reply);
+        assert_int_equal(reply.queue_list.count, 10);
+        list.after = slice_text("n25");
+        memset(&reply, 0, sizeof reply);
+        machine_queue_list(r->machine, &list, r->now_ms, &r->arena, &reply);
+        assert_int_equal(reply.queue_list.count, 4);
+    }
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -1,0 +1,178 @@
+/* test_hostile.c: requests at the edge of every bound, in no sensible order, against
+ * two machines.
+ *
+ *     test_hostile [--seed N] [--commands N]
+ *
+ * The requests are sound for the wire and drawn without looking at the state: fields
+ * at their lowest and highest, names that exist and names that do not, receipts that
+ * were never given, ids of anything. A leader and a follower apply the same log with
+ * other commits and restarts. Nothing may end the program; both must stay sound and
+ * equal. */
+#include "proto/check.h"
+#include "tests/lib/op_random.h"
+#include "tests/lib/rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const unsigned logged[] = {
+    OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
+    OP_SEND,         OP_SEND,      OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
+    OP_SETTLE,       OP_KICK,      OP_NOOP};
+
+struct hostile {
+    struct rig leader;
+    struct op_buffer log;
+    struct dice dice;
+    uint8_t receipts[64][RECEIPT_BYTES];
+    uint64_t receipt_count;
+    uint64_t accepted;
+};
+
+static struct slice some_queue(struct hostile *h)
+{
+    static const char *const names[] = {"a", "b", "c/d", "e"};
+
+    return slice_text(names[dice_below(&h->dice, 4)]);
+}
+
+/* Some of the fields get values that lead somewhere. */
+static void aim(struct hostile *h, struct op_request *q)
+{
+    struct slice *names[] = {[OP_QUEUE_CREATE] = &q->queue_create.queue,
+                             [OP_QUEUE_SET] = &q->queue_set.queue,
+                             [OP_QUEUE_DELETE] = &q->queue_delete.queue,
+                             [OP_QUEUE_PURGE] = &q->queue_purge.queue,
+                             [OP_SEND] = &q->send.queue,
+                             [OP_SETTLE] = &q->settle.queue,
+                             [OP_KICK] = &q->kick.queue};
+
+    if (dice_below(&h->dice, 8) != 0 && q->op < sizeof names / sizeof names[0] &&
+        names[q->op] != NULL) {
+        *names[q->op] = some_queue(h);
+    }
+    switch (q->op) {
+    case OP_QUEUE_CREATE:
+    case OP_QUEUE_SET:
+        if (dice_below(&h->dice, 3) != 0) {
+            q->queue_create.attributes = (struct slice){NULL, 0};
+        }
+        break;
+    case OP_SEND:
+        for (uint32_t i = 0; i < q->send.count; i++) {
+            if (dice_below(&h->dice, 4) != 0) {
+                q->send.entries[i].group = (struct slice){NULL, 0};
+                q->send.entries[i].dedup_id = (struct slice){NULL, 0};
+                q->send.entries[i].retry = (struct slice){NULL, 0};
+            }
+        }
+        if (dice_below(&h->dice, 2) != 0) {
+            q->send.session = (struct slice){NULL, 0};
+        }
+        break;
+    case OP_RECEIVE:
+        q->receive.queue_count = 1;
+        q->receive.queues[0] = some_queue(h);
+        q->receive.filter = (struct slice){NULL, 0};
+        break;
+    case OP_SETTLE:
+        for (uint32_t i = 0; i < q->settle.count && h->receipt_count > 0; i++) {
+            q->settle.entries[i].receipt =
+                slice_of(h->receipts[dice_below(
+                             &h->dice, h->receipt_count < 64 ? h->receipt_count : 64)],
+                         RECEIPT_BYTES);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+static void one_command(struct hostile *h)
+{
+    struct op_request q = {.op = OP_NOOP};
+    unsigned op = logged[dice_below(&h->dice, sizeof logged / sizeof logged[0])];
+    struct op_buffer fields = {0};
+    struct op_reply *reply;
+
+    rig_fresh(&h->leader);
+    op_random_request(&h->dice, op, OP_FILL_RANDOM, &h->leader.arena, &q);
+    q.op = (enum op_code)op;
+    aim(h, &q);
+    if (op_encode_fields(&q, &fields) != HF_OK) {
+        op_buffer_done(&fields);
+        return;
+    }
+    op_buffer_done(&fields);
+    reply = rig_apply(&h->leader, &q);
+    h->accepted += reply->error.status == HF_OK;
+    for (uint32_t i = 0;
+         op == OP_RECEIVE && reply->error.status == HF_OK && i < reply->receive.count;
+         i++) {
+        memcpy(h->receipts[h->receipt_count++ % 64],
+               reply->receive.messages[i].receipt.data, RECEIPT_BYTES);
+    }
+}
+
+static void step(struct hostile *h, uint32_t n)
+{
+    uint64_t roll = dice_below(&h->dice, 100);
+
+    h->leader.now_ms += (int64_t)dice_below(&h->dice, roll < 95 ? 50 : 4000000);
+    if (roll < 10) {
+        (void)rig_fire_due(&h->leader);
+    } else if (roll == 10) {
+        rig_grace(&h->leader, (int64_t)dice_next(&h->dice) >> 8);
+    } else if (roll == 11 && n % 5 == 0) {
+        rig_checkpoint(&h->leader);
+    } else if (roll == 12 && n % 5 == 0) {
+        rig_reopen(&h->leader);
+        rig_replay(&h->leader, &h->log);
+    } else {
+        one_command(h);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static struct hostile h;
+    struct rig follower;
+    uint32_t commands = 20000;
+    uint64_t wanted;
+    uint64_t got;
+
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], "--seed") == 0) {
+            (void)setenv("HOLDFAST_SEED", argv[i + 1], 1);
+        } else if (strcmp(argv[i], "--commands") == 0) {
+            commands = (uint32_t)strtoul(argv[i + 1], NULL, 0);
+        }
+    }
+    dice_seed(&h.dice, "test_hostile", 42);
+    rig_open(&h.leader);
+    h.leader.log = &h.log;
+    for (uint32_t n = 0; n < commands; n++) {
+        step(&h, n);
+        if (n % 2000 == 1999) {
+            rig_verify(&h.leader);
+        }
+    }
+    wanted = rig_digest(&h.leader);
+    rig_open(&follower);
+    follower.follower = true;
+    follower.commit_every = 11;
+    rig_replay(&follower, &h.log);
+    rig_verify(&follower);
+    got = rig_digest(&follower);
+    printf("%u commands, %llu accepted, digests %016llx %016llx: %s\n", commands,
+           (unsigned long long)h.accepted, (unsigned long long)wanted,
+           (unsigned long long)got, wanted == got ? "ok" : "FAILED");
+    rig_done(&follower);
+    rig_done(&h.leader);
+    op_buffer_done(&h.log);
+    if (h.accepted * 10 < commands) {
+        printf("FAILED: too little was accepted to prove anything\n");
+        return 1;
+    }
+    return wanted != got;
+}
