@@ -40,6 +40,7 @@ struct conn {
     bool paused;  /* back-pressure: frames may wait in the reader */
     bool dirty;   /* in the set's list */
     bool writing; /* libuv writes `sending` */
+    bool broken;  /* a write failed: the next flush closes */
     struct frame_reader reader;
     struct op_buffer out;
     struct op_buffer sending;
@@ -222,7 +223,8 @@ static void conn_write_rest(struct conn *c, size_t sent)
     c->write.data = c;
     c->moved_ms = uv_now(c->set->loop);
     if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &buf, 1, conn_on_written) != 0) {
-        conn_close(c, "a write failed");
+        c->broken = true;
+        conn_mark(c);
         return;
     }
     c->writing = true;
@@ -243,7 +245,8 @@ static void conn_send(struct conn *c)
     buf = uv_buf_init((char *)c->sending.data, (unsigned)c->sending.len);
     sent = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
-        conn_close(c, NULL);
+        c->broken = true;
+        conn_mark(c);
         return;
     }
     if (sent > 0) {
@@ -257,6 +260,18 @@ static void conn_send(struct conn *c)
     if (c->sending.capacity > CONN_KEEP_BYTES) {
         op_buffer_done(&c->sending);
     }
+}
+
+/* Half of the hard limit is there for answers that cannot be refused. */
+static bool conn_is_full(void *ctx)
+{
+    struct conn *c = ctx;
+
+    if (conn_unsent(c) > LIMIT_OUT_HARD_BYTES / 2) {
+        conn_send(
+            c); /* perhaps the peer reads: a turn may bring more than it should hold */
+    }
+    return conn_unsent(c) > LIMIT_OUT_HARD_BYTES / 2;
 }
 
 static void conn_on_shutdown(uv_shutdown_t *shutdown, int status)
@@ -472,7 +487,7 @@ void conn_accept(struct conn_set *set, uv_stream_t *listener)
     c->since_ms = uv_now(set->loop);
     c->read_ms = c->since_ms;
     frame_reader_init(&c->reader, CONN_HELLO_BYTES);
-    dispatch_session_open(&c->session, conn_on_reply, c);
+    dispatch_session_open(&c->session, conn_on_reply, conn_is_full, c);
     CHECK(uv_tcp_init(set->loop, &c->tcp) == 0);
     set->count++;
     conn_link(c);
@@ -503,7 +518,8 @@ static void conn_flush(struct conn *c)
         return;
     }
     conn_send(c);
-    if (c->state == CONN_CLOSED) {
+    if (c->broken) {
+        conn_close(c, NULL); /* the peer is gone */
         return;
     }
     if (conn_unsent(c) > LIMIT_OUT_HARD_BYTES) {

@@ -28,7 +28,6 @@ struct request {
     struct request *next;
     uint64_t id;
     uint64_t start_ns;
-    uint64_t proposed_ns;
     enum op_code op;
 };
 
@@ -38,6 +37,7 @@ struct receive {
     struct waiter waiter;
     uint64_t parked_ns; /* 0 = it never had to wait */
     bool claiming;      /* its command is on its way */
+    bool parked;        /* stands in line; counted in session.waiting */
     uint32_t fields_len;
     uint8_t fields[];
 };
@@ -191,6 +191,20 @@ static void session_send(struct dispatch *d, struct dispatch_session *s,
     s->reply(s->ctx, reply);
 }
 
+/* Refuse a request at once. `error` (may be NULL) holds the details. */
+static void session_refuse(struct dispatch *d, struct dispatch_session *s,
+                           const struct op_request *request, int status,
+                           const struct op_error *error, uint64_t start_ns)
+{
+    struct op_reply reply = reply_begin(d, request->id, request->op);
+
+    if (error != NULL) {
+        reply.error = *error;
+    }
+    reply_refuse(d, &reply, status);
+    session_send(d, s, &reply, start_ns);
+}
+
 /* ---- requests that wait ---- */
 
 static void request_begin(struct dispatch *d, struct dispatch_session *s,
@@ -210,8 +224,8 @@ static void request_begin(struct dispatch *d, struct dispatch_session *s,
     s->requests = r;
     s->in_flight++;
     d->in_flight++;
-    if (op == OP_RECEIVE) {
-        s->waiting++;
+    if (op == OP_QUEUE_CREATE) {
+        s->creating++;
     }
 }
 
@@ -233,8 +247,8 @@ static void request_unlink(struct request *r)
         r->next->prev = r->prev;
     }
     s->in_flight--;
-    if (r->op == OP_RECEIVE) {
-        s->waiting--;
+    if (r->op == OP_QUEUE_CREATE) {
+        s->creating--;
     }
 }
 
@@ -298,11 +312,11 @@ static void request_on_done(void *ctx, int status, const struct op_reply *outcom
     struct request *r = ctx;
     struct op_reply reply;
 
-    histogram_add(&r->dispatch->metrics->commit, (uv_hrtime() - r->proposed_ns) / 1000);
     if (status != HF_OK) {
         request_refuse(r, status);
         return;
     }
+    histogram_add(&r->dispatch->metrics->commit, (uv_hrtime() - r->start_ns) / 1000);
     reply = outcome_reply(r, outcome);
     count_outcome(r->dispatch->metrics, &reply);
     request_answer(r, &reply);
@@ -385,6 +399,16 @@ static void session_hold(struct dispatch_session *s,
     }
 }
 
+static void receive_park(struct receive *r, bool parked)
+{
+    struct dispatch_session *s = r->request.session;
+
+    if (r->parked != parked && s != NULL) {
+        s->waiting += parked ? 1 : (uint32_t)-1;
+    }
+    r->parked = parked;
+}
+
 static void receive_answer_empty(struct receive *r)
 {
     struct dispatch *d = r->request.dispatch;
@@ -397,6 +421,11 @@ static void receive_answer_empty(struct receive *r)
         d->metrics->receives_empty++;
     }
     request_answer(&r->request, &reply);
+}
+
+static bool session_is_full(const struct dispatch_session *s)
+{
+    return s->full != NULL && s->full(s->ctx);
 }
 
 static void receive_count_wait(struct receive *r)
@@ -414,7 +443,6 @@ static void receive_on_claimed(void *ctx, int status, const struct op_reply *out
     struct op_reply reply;
 
     r->claiming = false;
-    histogram_add(&d->metrics->commit, (uv_hrtime() - r->request.proposed_ns) / 1000);
     leader_claimed(d->leader, &r->waiter);
     if (status != HF_OK) {
         request_refuse(&r->request, status);
@@ -426,12 +454,18 @@ static void receive_on_claimed(void *ctx, int status, const struct op_reply *out
         if (r->request.session == NULL) {
             request_answer(&r->request, &reply);
         } else {
+            receive_park(r, true); /* unless a callback says otherwise */
             leader_return(d->leader, &r->waiter);
         }
         return;
     }
     if (reply.error.status == HF_OK && r->request.session == NULL) {
         release_undelivered(d, &reply.receive);
+    } else if (reply.error.status == HF_OK && session_is_full(r->request.session)) {
+        /* Its client asks for more than it reads: better given back than held here. */
+        release_undelivered(d, &reply.receive);
+        request_refuse(&r->request, HF_E_RATE_LIMITED);
+        return;
     } else if (reply.error.status == HF_OK) {
         d->metrics->messages_delivered += reply.receive.count;
         receive_count_wait(r);
@@ -481,9 +515,9 @@ static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
     int rc = receive_fields(d, r, max, &fields);
 
     CHECK(!r->claiming);
+    receive_park(r, false);
     if (rc == HF_OK) {
         command = command_of(d, r->request.session, OP_RECEIVE, fields);
-        r->request.proposed_ns = uv_hrtime();
         rc = raftlog_propose(d->log, &command, receive_on_claimed, r);
     }
     if (rc != HF_OK) {
@@ -497,6 +531,7 @@ static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
 static void receive_on_timeout(void *ctx, struct waiter *w)
 {
     (void)ctx;
+    receive_park(RECEIVE_OF(w), false);
     receive_count_wait(RECEIVE_OF(w));
     receive_answer_empty(RECEIVE_OF(w));
 }
@@ -504,6 +539,7 @@ static void receive_on_timeout(void *ctx, struct waiter *w)
 static void receive_on_gone(void *ctx, struct waiter *w, int status)
 {
     (void)ctx;
+    receive_park(RECEIVE_OF(w), false);
     request_refuse(&RECEIVE_OF(w)->request, status);
 }
 
@@ -532,41 +568,41 @@ static void receive_begin(struct dispatch *d, struct dispatch_session *s,
                           const struct op_request *request, struct slice fields,
                           uint64_t start_ns)
 {
-    struct op_reply reply = reply_begin(d, request->id, OP_RECEIVE);
     const struct op_receive *op = &request->receive;
+    struct op_error error = {0};
     struct receive *r;
-    int64_t deadline_ms;
+    int64_t deadline_ms = 0;
     bool parked;
     int rc;
 
     if (s->waiting >= LIMIT_WAITERS_PER_CONNECTION ||
         leader_waiters(d->leader) >= LIMIT_WAITERS) {
-        reply_refuse(d, &reply, HF_E_TOO_MANY_WAITERS);
-        session_send(d, s, &reply, start_ns);
+        session_refuse(d, s, request, HF_E_TOO_MANY_WAITERS, NULL, start_ns);
         return;
     }
     r = malloc(sizeof *r + fields.len);
     if (r == NULL) {
-        reply_refuse(d, &reply, HF_E_MEMORY_LOW);
-        session_send(d, s, &reply, start_ns);
+        session_refuse(d, s, request, HF_E_MEMORY_LOW, NULL, start_ns);
         return;
     }
     memset(r, 0, sizeof *r);
     memcpy(r->fields, fields.data, fields.len);
     r->fields_len = fields.len;
-    request_begin(d, s, &r->request, request->id, OP_RECEIVE, start_ns);
-    rc = receive_resolve(d, op, r, &reply.error);
+    rc = receive_resolve(d, op, r, &error);
     if (rc != HF_OK) {
-        reply_refuse(d, &reply, rc);
-        request_answer(&r->request, &reply);
+        free(r);
+        session_refuse(d, s, request, rc, &error, start_ns);
         return;
     }
-    /* Cluster time is cut to whole milliseconds: one more, so that no wait is too
-     * short. */
-    deadline_ms = op->wait_ms > 0 ? reply.stamp.cluster_ms + op->wait_ms + 1 : 0;
+    request_begin(d, s, &r->request, request->id, OP_RECEIVE, start_ns);
+    if (op->wait_ms > 0) {
+        /* Cluster time is cut to whole milliseconds: one more, so that no wait is too
+         * short. */
+        deadline_ms = raftlog_now_ms(d->log) + op->wait_ms + 1;
+    }
     if (machine_knows_attempt(raftlog_machine(d->log), op)) {
-        r->waiter.timeout.deadline_ms =
-            deadline_ms; /* for the case that nothing is held any more */
+        /* For the case that nothing is held any more. */
+        r->waiter.timeout.deadline_ms = deadline_ms;
         receive_on_offer(d, &r->waiter, op->max);
         return;
     }
@@ -577,6 +613,7 @@ static void receive_begin(struct dispatch *d, struct dispatch_session *s,
         leader_forget(d->leader, &r->waiter);
         receive_answer_empty(r);
     } else if (parked) {
+        receive_park(r, true);
         r->parked_ns = start_ns;
         d->metrics->receives_parked++;
     }
@@ -671,21 +708,17 @@ static void members_on_done(void *ctx, int status, const char *why)
     request_answer(r, &reply);
 }
 
-/* A request that waits for something other than a command. Answers MemoryLow and gives
- * NULL when there is no memory for it. */
+/* A request that waits. Answers MemoryLow and gives NULL when there is no memory. */
 static struct request *request_new(struct dispatch *d, struct dispatch_session *s,
-                                   uint64_t id, enum op_code op, uint64_t start_ns)
+                                   const struct op_request *request, uint64_t start_ns)
 {
-    struct request *r = calloc(1, sizeof *r);
+    struct request *r = malloc(sizeof *r);
 
     if (r == NULL) {
-        struct op_reply reply = reply_begin(d, id, op);
-
-        reply_refuse(d, &reply, HF_E_MEMORY_LOW);
-        session_send(d, s, &reply, start_ns);
+        session_refuse(d, s, request, HF_E_MEMORY_LOW, NULL, start_ns);
         return NULL;
     }
-    request_begin(d, s, r, id, op, start_ns);
+    request_begin(d, s, r, request->id, request->op, start_ns);
     return r;
 }
 
@@ -703,7 +736,7 @@ static void node_status(struct dispatch *d, struct dispatch_session *s,
         session_send(d, s, &reply, start_ns);
         return;
     }
-    r = request_new(d, s, request->id, OP_NODE_STATUS, start_ns);
+    r = request_new(d, s, request, start_ns);
     if (r == NULL) {
         return;
     }
@@ -716,7 +749,7 @@ static void node_status(struct dispatch *d, struct dispatch_session *s,
 static void change_members(struct dispatch *d, struct dispatch_session *s,
                            const struct op_request *request, uint64_t start_ns)
 {
-    struct request *r = request_new(d, s, request->id, request->op, start_ns);
+    struct request *r = request_new(d, s, request, start_ns);
 
     if (r == NULL) {
         return;
@@ -796,27 +829,27 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
                     const struct op_request *request, struct slice fields,
                     uint64_t start_ns)
 {
-    struct op_reply reply = reply_begin(d, request->id, request->op);
+    struct op_error error = {0};
     struct command command;
     struct request *r;
-    int rc = HF_OK;
+    int rc;
 
     if (needs_space(request->op) && raftlog_disk_low(d->log)) {
         rc = HF_E_DISK_LOW;
     } else {
-        rc = machine_check(raftlog_machine(d->log), request, &reply.error);
+        rc = machine_check(raftlog_machine(d->log), request, &error);
     }
-    if (rc != HF_OK) {
-        reply_refuse(d, &reply, rc);
-        session_send(d, s, &reply, start_ns);
+    /* A queue whose creation this very session has on its way may be used in one breath
+     * with it: commands are applied in the order in which they came. */
+    if (rc != HF_OK && !(rc == HF_E_QUEUE_NOT_FOUND && s->creating > 0)) {
+        session_refuse(d, s, request, rc, &error, start_ns);
         return;
     }
-    r = request_new(d, s, request->id, request->op, start_ns);
+    r = request_new(d, s, request, start_ns);
     if (r == NULL) {
         return;
     }
     command = command_of(d, s, request->op, fields);
-    r->proposed_ns = uv_hrtime();
     rc = raftlog_propose(d->log, &command, request_on_done, r);
     if (rc != HF_OK) {
         request_refuse(r, rc);
@@ -847,9 +880,8 @@ static void route(struct dispatch *d, struct dispatch_session *s,
         break;
     }
     if (!raftlog_serving(d->log) || !leader_active(d->leader)) {
-        reply = reply_begin(d, request->id, request->op);
-        reply_refuse(d, &reply, d->stopping ? HF_E_UNAVAILABLE : HF_E_NOT_LEADER);
-        session_send(d, s, &reply, start_ns);
+        session_refuse(d, s, request, d->stopping ? HF_E_UNAVAILABLE : HF_E_NOT_LEADER,
+                       NULL, start_ns);
         return;
     }
     switch (request->op) {
@@ -920,10 +952,11 @@ void dispatch_broken_frame(struct dispatch *d, struct dispatch_session *s)
 
 void dispatch_session_open(struct dispatch_session *s,
                            void (*reply)(void *ctx, const struct op_reply *reply),
-                           void *ctx)
+                           bool (*full)(void *ctx), void *ctx)
 {
     memset(s, 0, sizeof *s);
     s->reply = reply;
+    s->full = full;
     s->ctx = ctx;
 }
 

@@ -35,13 +35,17 @@ struct dispatch_config {
 struct dispatch_session {
     /* Borrowed for the call: the reply and all it points to. */
     void (*reply)(void *ctx, const struct op_reply *reply);
+    /* May be NULL. True: so much waits to be taken already that the messages of a
+     * receive are better given back. */
+    bool (*full)(void *ctx);
     void *ctx;
     char actor[LIMIT_ACTOR];
     uint32_t actor_len;
     bool greeted; /* a hello was accepted */
     bool release_on_close;
     uint32_t in_flight; /* requests without an answer yet */
-    uint32_t waiting;   /* of these, receives that wait or claim */
+    uint32_t waiting;   /* of these, receives that stand in line */
+    uint32_t creating;  /* and creations of queues */
     struct request *requests;
     struct held held; /* leases to release on close; unused without release_on_close */
 };
@@ -62,7 +66,7 @@ void dispatch_stop(struct dispatch *d);
 
 void dispatch_session_open(struct dispatch_session *s,
                            void (*reply)(void *ctx, const struct op_reply *reply),
-                           void *ctx);
+                           bool (*full)(void *ctx), void *ctx);
 /* Nothing is answered any more. Waiting receives leave their lines, leases are released
  * if it asked for that. */
 void dispatch_session_close(struct dispatch *d, struct dispatch_session *s);

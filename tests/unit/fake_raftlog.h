@@ -20,6 +20,7 @@
 
 #define FAKE_QUEUES   8u
 #define FAKE_COMMANDS 4096u
+#define FAKE_BYTES    (4u << 20)
 
 struct fake_queue {
     const char *name; /* NULL = none */
@@ -32,7 +33,7 @@ struct fake_queue {
 struct fake_command {
     uint8_t type;
     char actor[LIMIT_ACTOR + 1];
-    uint8_t *body;
+    const uint8_t *body; /* in fake.bytes */
     uint32_t body_len;
     raftlog_done_fn done;
     void *ctx;
@@ -53,7 +54,9 @@ static struct {
     struct fake_queue queues[FAKE_QUEUES]; /* number = place + 1 */
     struct fake_command commands[FAKE_COMMANDS];
     uint32_t count;
-    uint32_t total; /* proposed since the start */
+    uint32_t total;            /* proposed since the start */
+    uint8_t bytes[FAKE_BYTES]; /* their bodies, without allocating */
+    size_t used;
     /* The last ones applied, for a look. */
     struct op_settle last_settle;
     uint32_t last_settle_count;
@@ -64,9 +67,6 @@ static struct {
 
 static void fake_reset(void)
 {
-    for (uint32_t i = 0; i < fake.count; i++) {
-        free(fake.commands[i].body);
-    }
     memset(&fake, 0, sizeof fake);
     fake.serving = true;
     fake.may_read = true;
@@ -113,9 +113,10 @@ int raftlog_propose(struct raftlog *r, const struct command *command,
     c->type = command->type;
     snprintf(c->actor, sizeof c->actor, "%.*s", (int)command->actor.len,
              (const char *)command->actor.data);
-    c->body = malloc(command->body.len + 1);
-    CHECK(c->body != NULL);
-    memcpy(c->body, command->body.data, command->body.len);
+    CHECK(command->body.len <= FAKE_BYTES - fake.used);
+    memcpy(fake.bytes + fake.used, command->body.data, command->body.len);
+    c->body = fake.bytes + fake.used;
+    fake.used += command->body.len;
     c->body_len = command->body.len;
     c->done = done;
     c->ctx = ctx;
@@ -467,7 +468,9 @@ static uint32_t fake_finish(int status)
         } else {
             batch[i].done(batch[i].ctx, status, NULL);
         }
-        free(batch[i].body);
+    }
+    if (fake.count == 0) {
+        fake.used = 0;
     }
     return count;
 }

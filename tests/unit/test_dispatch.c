@@ -130,7 +130,7 @@ static int setup(void **state)
     dispatch_attach(dispatch, NULL, leader);
     leader_begin(leader, (struct raftlog *)&fake, 0);
     for (int i = 0; i < 6; i++) {
-        dispatch_session_open(&clients[i].session, on_reply, &clients[i]);
+        dispatch_session_open(&clients[i].session, on_reply, NULL, &clients[i]);
         assert_int_equal(say_hello(&clients[i], 1, 1, i == 5), HF_OK);
         assert_int_equal(clients[i].status, HF_OK);
         clients[i].answers = 0;
@@ -162,7 +162,7 @@ static void first_request_must_be_a_hello(void **state)
     struct op_request ping = {.op = OP_PING};
 
     (void)state;
-    dispatch_session_open(&c.session, on_reply, &c);
+    dispatch_session_open(&c.session, on_reply, NULL, &c);
     assert_int_equal(ask(&c, &ping, 9), HF_E_PROTOCOL);
     assert_int_equal(c.answers, 1);
     assert_int_equal(c.id, 9);
@@ -174,7 +174,7 @@ static void versions_without_overlap_are_refused(void **state)
     struct client c = {0};
 
     (void)state;
-    dispatch_session_open(&c.session, on_reply, &c);
+    dispatch_session_open(&c.session, on_reply, NULL, &c);
     assert_int_equal(say_hello(&c, 2, 9, false), HF_E_VERSION_UNSUPPORTED);
     assert_int_equal(c.status, HF_E_VERSION_UNSUPPORTED);
     assert_int_equal(say_hello(&c, 1, 9, false), HF_OK);
@@ -564,6 +564,64 @@ static void known_attempt_is_proposed_on_an_empty_queue(void **state)
     assert_int_equal(clients[0].status, HF_OK);
 }
 
+static bool always_full(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
+/* A client that asks for more than it reads: the node holds nothing for it, and the
+ * messages have not been delivered. */
+static void messages_for_a_full_session_are_given_back(void **state)
+{
+    (void)state;
+    send_messages(&clients[1], "a", 3, 2);
+    settle();
+    clients[0].session.full = always_full;
+    receive(&clients[0], "a", 3, 0, 5);
+    settle();
+    assert_int_equal(clients[0].answers, 1);
+    assert_int_equal(clients[0].status, HF_E_RATE_LIMITED);
+    assert_true(fake.last_settle.undelivered);
+    assert_int_equal(fake.queues[0].ready, 3);
+}
+
+/* Receives that are served at once do not count as waiting. */
+static void many_receives_may_be_in_flight(void **state)
+{
+    (void)state;
+    send_messages(&clients[1], "a", 200, 2);
+    send_messages(&clients[1], "a", 200, 3);
+    settle();
+    for (uint32_t i = 0; i < 400; i++) {
+        receive(&clients[0], "a", 1, 10000, 5 + i);
+    }
+    assert_int_equal(clients[0].answers, 0);
+    assert_int_equal(clients[0].session.waiting, 0);
+    settle();
+    assert_int_equal(clients[0].answers, 400);
+}
+
+/* Create and send without waiting in between: applied in the order they came. */
+static void queue_may_be_used_in_one_breath_with_its_creation(void **state)
+{
+    struct op_request create = {.op = OP_QUEUE_CREATE};
+
+    (void)state;
+    create.queue_create.queue = slice_text("a");
+    fake.check_status = HF_OK;
+    ask(&clients[0], &create, 2);
+    fake.check_status = HF_E_QUEUE_NOT_FOUND;
+    send_messages(&clients[0], "a", 1, 3);
+    assert_int_equal(clients[0].answers, 0);
+    send_messages(&clients[1], "a", 1, 3); /* another session has to wait for it */
+    assert_int_equal(clients[1].status, HF_E_QUEUE_NOT_FOUND);
+    settle();
+    assert_int_equal(clients[0].answers, 2);
+    send_messages(&clients[0], "a", 1, 4);
+    assert_int_equal(clients[0].status, HF_E_QUEUE_NOT_FOUND);
+}
+
 /* ---- connections that end ---- */
 
 static void waiter_whose_connection_ended_takes_nothing(void **state)
@@ -777,6 +835,9 @@ int main(void)
         TEST(claim_of_an_earlier_term_reserves_nothing_in_the_next),
         TEST(deleted_queue_answers_its_waiters),
         TEST(known_attempt_is_proposed_on_an_empty_queue),
+        TEST(messages_for_a_full_session_are_given_back),
+        TEST(many_receives_may_be_in_flight),
+        TEST(queue_may_be_used_in_one_breath_with_its_creation),
         TEST(waiter_whose_connection_ended_takes_nothing),
         TEST(messages_of_a_gone_receiver_are_given_back),
         TEST(leases_are_released_on_close_when_asked_for),
