@@ -87,7 +87,7 @@ const char *cluster_program(const char *name)
 void node_start(struct cluster *c, int node)
 {
     struct cluster_node *n = &c->node[node];
-    char id[16], client[32], peer[32], http[32], peers[1024] = "";
+    char id[16], client[32], peer[32], http[32], advertise[32], peers[1024] = "";
     const char *argv[FLAGS_MAX];
     int argc = 0, i, out;
     size_t used = 0;
@@ -121,6 +121,12 @@ void node_start(struct cluster *c, int node)
     argv[argc++] = peers;
     if (node <= c->count) {
         argv[argc++] = "--bootstrap";
+    }
+    if (c->client_relay != NULL) {
+        snprintf(advertise, sizeof advertise, "127.0.0.1:%u",
+                 c->client_relay_port[node]);
+        argv[argc++] = "--advertise";
+        argv[argc++] = advertise;
     }
     for (i = 0; c->flags != NULL && c->flags[i] != NULL; i++) {
         assert_true(argc < FLAGS_MAX - 1);
@@ -255,6 +261,14 @@ struct cluster *cluster_prepare(const struct cluster_options *o)
             relay_link(c->relay, i, c->relay_port[i], c->node[i].peer_port);
         }
     }
+    if (o != NULL && o->client_relayed) {
+        c->client_relay = relay_start();
+        for (i = 1; i <= c->total; i++) {
+            c->client_relay_port[i] = c->ports[i - 1] = probe_port();
+            relay_link(c->client_relay, i, c->client_relay_port[i],
+                       c->node[i].client_port);
+        }
+    }
     return c;
 }
 
@@ -293,6 +307,7 @@ void cluster_stop(struct cluster *c)
         }
     }
     relay_stop(c->relay);
+    relay_stop(c->client_relay);
     if (getenv("HOLDFAST_KEEP") != NULL) {
         print_message("kept: %s\n", c->dir);
     } else {
@@ -506,6 +521,19 @@ void link_cut(struct cluster *c, int a, int b)
     link_cut_one_way(c, b, a);
 }
 
+void link_delay(struct cluster *c, int from, int to, int ms)
+{
+    assert_non_null(c->relay);
+    relay_delay(c->relay, from, to, ms);
+}
+
+void client_link_cut(struct cluster *c, int node, bool requests, bool answers)
+{
+    assert_non_null(c->client_relay);
+    relay_cut(c->client_relay, 0, node, requests); /* clients are no node: 0 */
+    relay_cut(c->client_relay, node, 0, answers);
+}
+
 void link_heal_all(struct cluster *c)
 {
     int a, b;
@@ -514,6 +542,10 @@ void link_heal_all(struct cluster *c)
     for (a = 1; a <= c->total; a++) {
         for (b = 1; b <= c->total; b++) {
             relay_cut(c->relay, a, b, false);
+            relay_delay(c->relay, a, b, 0);
+        }
+        if (c->client_relay != NULL) {
+            client_link_cut(c, a, false, false);
         }
     }
 }
@@ -531,9 +563,7 @@ void node_isolate(struct cluster *c, int node)
 
 /* ---- agreement ---- */
 
-/* Ask every running node for a digest. True when they agree; `text` says what each
- * answered. */
-static bool digests_equal(struct cluster *c, char *text, size_t size)
+bool cluster_digests(struct cluster *c, char *text, size_t size)
 {
     uint64_t index = 0, digest = 0;
     bool first = true, equal = true;
@@ -586,7 +616,7 @@ void cluster_agree_running(struct cluster *c, int timeout_ms)
                 GIVE_UP(c, "node %d has ended with code %d", i, code);
             }
         }
-        if (digests_equal(c, text, sizeof text)) {
+        if (cluster_digests(c, text, sizeof text)) {
             break;
         }
         if (probe_mono_ms() > end) {
@@ -624,7 +654,7 @@ const char *cluster_addresses(struct cluster *c)
 
     for (i = 1; i <= c->count; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s127.0.0.1:%u",
-                                 i > 1 ? "," : "", c->node[i].client_port);
+                                 i > 1 ? "," : "", c->ports[i - 1]);
     }
     return text;
 }

@@ -20,6 +20,7 @@ struct relay;
 struct cluster_options {
     int nodes;                           /* 0 = 3 */
     bool relayed;                        /* links between nodes can be cut */
+    bool client_relayed;                 /* and those to clients */
     const char *const *flags;            /* for every holdfastd; ends with NULL */
     const char *data[CLUSTER_NODES + 1]; /* a node's data folder, if elsewhere */
     int spares; /* nodes with ports but no process yet: members to be added */
@@ -38,10 +39,13 @@ struct cluster {
     int count;                                   /* founding nodes */
     int total;                                   /* with spares */
     struct cluster_node node[CLUSTER_NODES + 1]; /* [1..total] */
-    uint16_t ports[CLUSTER_NODES];               /* client ports for caller_init */
+    uint16_t ports[CLUSTER_NODES];               /* where clients go: caller_init */
     /* Where the others reach a node; 0 without relays. */
     uint16_t relay_port[CLUSTER_NODES + 1];
     struct relay *relay;
+    /* Where clients reach a node, and what others are told; 0 without relays. */
+    uint16_t client_relay_port[CLUSTER_NODES + 1];
+    struct relay *client_relay;
     const char *const *flags;
     bool agreed; /* the running test has ended with cluster_agree */
 };
@@ -93,10 +97,18 @@ void node_wait_applied(struct cluster *c, int node, uint64_t index, int timeout_
  * .relayed. */
 void link_cut(struct cluster *c, int a, int b);
 void link_cut_one_way(struct cluster *c, int from, int to);
+/* What flows from -> to arrives later; 0 = at once. */
+void link_delay(struct cluster *c, int from, int to, int ms);
+/* Cut what clients send to a node, what it answers, or both. Needs .client_relayed. */
+void client_link_cut(struct cluster *c, int node, bool requests, bool answers);
+/* Ends all cuts and delays; what was held back is lost with its connection. */
 void link_heal_all(struct cluster *c);
 /* Cut a node off from all others. */
 void node_isolate(struct cluster *c, int node);
 
+/* Ask every running node for a digest. True when all answer and agree; `text` says
+ * what each answered. */
+bool cluster_digests(struct cluster *c, char *text, size_t size);
 /* Every node that should run does; all have applied the same index and print the
  * same digest. The last line of each test. */
 void cluster_agree(struct cluster *c);

@@ -33,7 +33,8 @@ struct flow {
     int from, to; /* nodes */
     char data[PIPE_BYTES];
     size_t start, end;
-    bool finished; /* the source has closed */
+    bool finished;  /* the source has closed */
+    int64_t due_ms; /* what is held may go on from then */
 };
 
 /* side[0] is the node that connected. flow[0] carries from side[0] to side[1]. */
@@ -49,6 +50,7 @@ struct relay {
     bool stop;
     bool cut[RELAY_NODES][RELAY_NODES];
     bool healed[RELAY_NODES][RELAY_NODES]; /* close what was held */
+    int delay_ms[RELAY_NODES][RELAY_NODES];
     struct link links[RELAY_NODES];
     pid_t pids[RELAY_NODES];
     int link_count;
@@ -167,7 +169,7 @@ static void link_accept(struct relay *r, const struct link *l)
 }
 
 /* Move what can be moved; false when the connection is over. */
-static bool flow_move(struct flow *f, int in, int out)
+static bool flow_move(struct flow *f, int in, int out, int delay_ms, int64_t now_ms)
 {
     ssize_t n;
 
@@ -179,11 +181,12 @@ static bool flow_move(struct flow *f, int in, int out)
         } else if (n > 0) {
             f->start = 0;
             f->end = (size_t)n;
+            f->due_ms = now_ms + delay_ms;
         } else if (errno != EAGAIN && errno != EINTR) {
             return false;
         }
     }
-    if (f->start < f->end) {
+    if (f->start < f->end && f->due_ms <= now_ms) {
         n = send(out, f->data + f->start, f->end - f->start,
                  MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0) {
@@ -195,7 +198,7 @@ static bool flow_move(struct flow *f, int in, int out)
     return true;
 }
 
-static bool pair_serve(struct relay *r, struct pair *p)
+static bool pair_serve(struct relay *r, struct pair *p, int64_t now_ms)
 {
     int i;
 
@@ -205,16 +208,19 @@ static bool pair_serve(struct relay *r, struct pair *p)
         if (r->healed[f->from][f->to]) {
             return false;
         }
-        if (!r->cut[f->from][f->to] && !flow_move(f, p->side[i], p->side[1 - i])) {
+        if (!r->cut[f->from][f->to] &&
+            !flow_move(f, p->side[i], p->side[1 - i], r->delay_ms[f->from][f->to],
+                       now_ms)) {
             return false;
         }
     }
     return !(p->flow[0].finished && p->flow[1].finished);
 }
 
-/* Which events of a pair's sockets matter now. */
+/* Which events of a pair's sockets matter now. Lowers *wait_ms (-1 = for ever) to when
+ * delayed bytes are due. */
 static void pair_events(const struct relay *r, const struct pair *p,
-                        struct pollfd out[2])
+                        struct pollfd out[2], int64_t now_ms, int *wait_ms)
 {
     int i;
 
@@ -226,7 +232,11 @@ static void pair_events(const struct relay *r, const struct pair *p,
         if (r->cut[f->from][f->to]) {
             continue;
         }
-        if (f->start < f->end) {
+        if (f->start < f->end && f->due_ms > now_ms) {
+            int64_t left = f->due_ms - now_ms;
+
+            *wait_ms = *wait_ms < 0 || left < *wait_ms ? (int)left : *wait_ms;
+        } else if (f->start < f->end) {
             out[1 - i].events |= POLLOUT;
         } else if (!f->finished) {
             out[i].events |= POLLIN;
@@ -249,25 +259,27 @@ static void *relay_run(void *arg)
     pthread_mutex_lock(&r->mutex);
     while (!r->stop) {
         nfds_t n = 0;
-        int i, links = r->link_count;
+        int i, links = r->link_count, wait_ms = -1;
+        int64_t now_ms = probe_mono_ms();
 
         fds[n++] = (struct pollfd){.fd = r->wake[0], .events = POLLIN};
         for (i = 0; i < links; i++) {
             fds[n++] = (struct pollfd){.fd = r->links[i].listener, .events = POLLIN};
         }
         for (i = 0; i < r->pair_count; i++) {
-            pair_events(r, r->pairs[i], &fds[n]);
+            pair_events(r, r->pairs[i], &fds[n], now_ms, &wait_ms);
             n += 2;
         }
         pthread_mutex_unlock(&r->mutex);
-        poll(fds, n, -1);
+        poll(fds, n, wait_ms);
         pthread_mutex_lock(&r->mutex);
+        now_ms = probe_mono_ms();
 
         if (fds[0].revents != 0) {
             (void)!read(r->wake[0], sink, sizeof sink); /* only a wake-up */
         }
         for (i = r->pair_count - 1; i >= 0; i--) {
-            if (!pair_serve(r, r->pairs[i])) {
+            if (!pair_serve(r, r->pairs[i], now_ms)) {
                 pair_close(r, i);
             }
         }
@@ -360,6 +372,14 @@ void relay_cut(struct relay *r, int from, int to, bool cut)
         r->healed[from][to] = true;
     }
     r->cut[from][to] = cut;
+    pthread_mutex_unlock(&r->mutex);
+    relay_wake(r);
+}
+
+void relay_delay(struct relay *r, int from, int to, int ms)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->delay_ms[from][to] = ms;
     pthread_mutex_unlock(&r->mutex);
     relay_wake(r);
 }

@@ -7,7 +7,10 @@
  *
  * A cut holds bytes back, as a dead network does to TCP: nothing is lost from the
  * stream, nothing is closed, connections can still be opened but stay silent.
- * Healing closes what was held back. One thread serves all. */
+ * Healing closes what was held back. One thread serves all.
+ *
+ * A delay holds each piece of at most 64 KiB back for so long before the next is
+ * taken, so that a slow link is also a narrow one, as with a small TCP window. */
 #ifndef HF_TESTS_LIB_RELAY_H
 #define HF_TESTS_LIB_RELAY_H
 
@@ -32,5 +35,8 @@ void relay_node(struct relay *r, int node, pid_t pid);
 /* Hold back what `from` sends to `to`, in whichever connection; or let it flow
  * again. */
 void relay_cut(struct relay *r, int from, int to, bool cut);
+
+/* What `from` sends to `to` arrives this much later; 0 = at once. */
+void relay_delay(struct relay *r, int from, int to, int ms);
 
 #endif

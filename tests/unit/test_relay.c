@@ -119,6 +119,27 @@ static void healing_closes_what_was_held(void **state)
     ends_close(&e);
 }
 
+/* Slow links delay, in one direction, and lose nothing. */
+static void delay_holds_back_for_so_long(void **state)
+{
+    struct ends e = ends_open();
+    int64_t start;
+
+    (void)state;
+    assert_true(probe_write(e.one, "a", 1));
+    assert_true(arrives(e.two, 2000));
+    relay_delay(e.relay, 1, 2, 150);
+    start = probe_mono_ms();
+    assert_true(probe_write(e.two, "b", 1));
+    assert_true(arrives(e.one, 2000));
+    assert_true(probe_mono_ms() - start < 150);
+    start = probe_mono_ms();
+    assert_true(probe_write(e.one, "a", 1));
+    assert_true(arrives(e.two, 2000));
+    assert_true(probe_mono_ms() - start >= 149); /* begun within a millisecond */
+    ends_close(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +147,7 @@ int main(void)
         cmocka_unit_test(one_way_cut_holds_one_direction),
         cmocka_unit_test(cut_works_against_the_dialling_direction),
         cmocka_unit_test(healing_closes_what_was_held),
+        cmocka_unit_test(delay_holds_back_for_so_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

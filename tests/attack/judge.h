@@ -1,0 +1,57 @@
+/* judge.h: does a history keep what was promised?
+ *
+ * The rules, by their numbers in the contract's list of invariants; `epoch` orders the
+ * deliveries of one message, because each claim raises it.
+ *
+ *   I1 a send that was confirmed is delivered, and in the end acked.
+ *   I2 an ack answered OK for one epoch: no later epoch was ever handed out.
+ *   I3 a delivery is claimed, in cluster time, only when the lease before it was over:
+ *      its deadline, the last extension, or given back; and, on this machine's clock,
+ *      no earlier than the lease after the request that took it. No receipt is handed
+ *      out by two calls; nothing is accepted for a receipt asked after the next
+ *      delivery was seen.
+ *   I4 nothing is handed out before its due time, first or on a retry.
+ *   I5 the delivery count grows with the epoch, by one unless receives were lost that
+ *      could have taken it, and no more in total than they could have taken.
+ *   I6 counters: see judge_counters.
+ *   I8 a body is stored under one id; what was refused is never seen; a batch whose
+ *      outcome is unknown is there as a whole or not at all. */
+#ifndef HF_TESTS_ATTACK_JUDGE_H
+#define HF_TESTS_ATTACK_JUDGE_H
+
+#include "tests/attack/history.h"
+
+#define JUDGE_QUEUES 8
+
+struct verdict; /* all violations so far; any thread may add */
+
+struct verdict *verdict_open(FILE *out);
+void verdict_close(struct verdict *v);
+/* Prints it at once. */
+void violation(struct verdict *v, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+uint64_t verdict_count(const struct verdict *v);
+
+struct judge_options {
+    int64_t start_ms;     /* times are printed relative to it */
+    int64_t calm_from_ms; /* no faults from then on; 0 = never calm */
+    int wake_queue;   /* its messages are delivered within 3 s when calm; -1 = none */
+    int strict_queue; /* nothing is accepted after a deadline; -1 = none */
+    int kick_queue;   /* delivery counts may start anew; -1 = none */
+    bool skewed;      /* wall clocks jump: this machine's clock proves nothing */
+};
+
+/* What the history says about a queue when nothing is in it any more. */
+struct judge_counts {
+    uint64_t stored;    /* messages */
+    uint64_t received;  /* the delivery counts of all */
+    uint64_t hidden;    /* deliveries that nobody saw */
+    uint64_t absorbing; /* so many receives that may have taken some were lost */
+};
+
+/* Judge the messages 0..counts[s]-1 of each sender s. out[JUDGE_QUEUES]. */
+void judge(const struct history *h, const struct judge_options *o,
+           const uint32_t *counts, uint32_t senders, struct verdict *v,
+           struct judge_counts *out);
+
+#endif
