@@ -1,10 +1,21 @@
 /* tool_cluster.c: cluster status, digest, add, promote, remove, transfer. */
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
+#include "proto/clock.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PAUSE_MS 50
+/* How long status looks for an index at which all can be compared. */
+#define LOOKS_MS 500
+
+static int64_t mono_ms(void)
+{
+    return clock_system()->mono_ms(clock_system()->ctx);
+}
 
 /* The node that knows the members best: the one with the newest applied state. */
 static const struct hf_node *best_informed(const struct hf_node *nodes, size_t count)
@@ -169,7 +180,8 @@ static void add_digests(struct tool *t, struct hf_client *client, struct hf_node
         return;
     }
     hf_client_set_timeout(client, t->timeout_ms / 2 > 0 ? t->timeout_ms / 2 : 1);
-    if (hf_cluster_status(client, 1, fresh, HF_MEMBERS_MAX, &found, &ignored) == HF_OK) {
+    if (hf_cluster_status(client, 1, fresh, HF_MEMBERS_MAX, &found, &ignored) ==
+        HF_OK) {
         for (size_t i = 0; i < count; i++) {
             for (size_t j = 0; j < found; j++) {
                 if (fresh[j].node == nodes[i].node && fresh[j].error.status == HF_OK) {
@@ -182,34 +194,37 @@ static void add_digests(struct tool *t, struct hf_client *client, struct hf_node
     free(fresh);
 }
 
-/* `strict`: disagreement is a failure (digest), not only news (status). */
-static int show_cluster(struct tool *t, bool strict)
+static bool all_answered(const struct hf_node *nodes, size_t count)
 {
-    struct hf_client *client = tool_client(t);
-    struct hf_node *nodes = calloc(HF_MEMBERS_MAX, sizeof *nodes);
-    const struct hf_node *leader;
-    struct hf_error error;
-    enum agreement agreement;
-    size_t answered = 0;
-    size_t count = 0;
-    int rc = TOOL_DONE;
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].error.status != HF_OK) {
+            return false;
+        }
+    }
+    return true;
+}
 
-    if (client == NULL || nodes == NULL) {
-        free(nodes);
-        return client == NULL ? TOOL_USAGE
-                              : tool_failed(t, "out of memory", "free some");
-    }
-    if (hf_cluster_status(client, strict, nodes, HF_MEMBERS_MAX, &count, &error) != HF_OK) {
-        free(nodes);
-        return tool_refused(t, NULL, &error);
-    }
-    if (!strict) {
+/* Nodes are asked at slightly different moments: while commands come in, they hash
+ * states of different indexes. A few more looks usually find them at one. */
+static void look_again(struct tool *t, struct hf_client *client, struct hf_node *nodes,
+                       size_t count, bool strict)
+{
+    int64_t end_ms = mono_ms() + (strict ? t->timeout_ms : LOOKS_MS);
+
+    while (all_answered(nodes, count) &&
+           compare(nodes, count, strict) == NOT_COMPARABLE && mono_ms() < end_ms) {
+        (void)poll(NULL, 0, PAUSE_MS); /* a pause; cut short by a signal is fine */
         add_digests(t, client, nodes, count);
     }
-    name_silent(nodes, count);
-    qsort(nodes, count, sizeof *nodes, by_id);
-    leader = find_leader(nodes, count);
-    agreement = compare(nodes, count, strict);
+}
+
+static int show_nodes(struct tool *t, const struct hf_node *nodes, size_t count,
+                      bool strict)
+{
+    const struct hf_node *leader = find_leader(nodes, count);
+    enum agreement agreement = compare(nodes, count, strict);
+    size_t answered = 0;
+
     for (size_t i = 0; i < count; i++) {
         answered += nodes[i].error.status == HF_OK;
     }
@@ -223,18 +238,46 @@ static int show_cluster(struct tool *t, bool strict)
     if (!t->json) {
         print_summary(t, leader, agreement, answered, count);
     }
-    if (leader == NULL) {
-        rc = TOOL_UNREACHABLE;
-    } else if (agreement == DIFFER || (strict && agreement != AGREE)) {
-        rc = TOOL_REFUSED;
+    if (agreement == DIFFER) {
+        return tool_failed(t, "nodes at the same index hold different states",
+                           "keep their data directories and report it");
     }
     if (strict && agreement == NOT_COMPARABLE) {
-        rc = tool_failed(t, "the nodes did not all answer at the same index",
-                         "try again when nothing is being sent");
-    } else if (agreement == DIFFER) {
-        rc = tool_failed(t, "nodes at the same index hold different states",
-                         "keep their data directories and report it");
+        return tool_failed(t, "the nodes did not all answer at the same index",
+                           "try again when all run and nothing is being sent");
     }
+    return leader == NULL ? TOOL_UNREACHABLE : TOOL_DONE;
+}
+
+/* `strict`: not being able to compare is a failure (digest), not only news (status). */
+static int show_cluster(struct tool *t, bool strict)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_node *nodes;
+    struct hf_error error;
+    size_t count = 0;
+    int rc;
+
+    if (client == NULL) {
+        return TOOL_USAGE;
+    }
+    nodes = calloc(HF_MEMBERS_MAX, sizeof *nodes);
+    if (nodes == NULL) {
+        return tool_failed(t, "out of memory", "free some");
+    }
+    if (hf_cluster_status(client, strict, nodes, HF_MEMBERS_MAX, &count, &error) !=
+        HF_OK) {
+        rc = tool_refused(t, NULL, &error);
+        goto done;
+    }
+    if (!strict) {
+        add_digests(t, client, nodes, count);
+    }
+    look_again(t, client, nodes, count, strict);
+    name_silent(nodes, count);
+    qsort(nodes, count, sizeof *nodes, by_id);
+    rc = show_nodes(t, nodes, count, strict);
+done:
     free(nodes);
     return rc;
 }

@@ -327,7 +327,7 @@ int tool_usage(const struct tool *t, const char *format, ...)
     return TOOL_USAGE;
 }
 
-/* What a person can do about a status; "" when the sentence of the node says it all. */
+/* What a person can do about a status. */
 static const char *remedy(int status)
 {
     switch (status) {
@@ -384,7 +384,10 @@ int tool_refused(const struct tool *t, const char *subject, const struct hf_erro
     if (e->status == HF_E_MESSAGE_NOT_FOUND && e->gone != HF_GONE_UNKNOWN) {
         fprintf(stderr, " (%s)", format_gone(e->gone));
     }
-    fprintf(stderr, ": %s\n", remedy(e->status));
+    if (e->unreachable || strstr(e->sentence, ": ") == NULL) {
+        fprintf(stderr, ": %s", remedy(e->status));
+    } /* else the node has said what to do */
+    fputc('\n', stderr);
     return e->unreachable || e->status == HF_E_UNKNOWN_OUTCOME ? TOOL_UNREACHABLE
                                                                : TOOL_REFUSED;
 }
