@@ -11,6 +11,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
 #include "raftlog/refuse.h"
+#include "raftlog/roots.h"
 #include "raftlog/state.h"
 
 #include <errno.h>
@@ -110,7 +111,7 @@ static int create(const struct machine_config *config, char *why, size_t size)
         (void)snprintf(why, size, "state directory: the path is too long");
         return HF_E_INVALID_ARGUMENT;
     }
-    rc = store_remove(staging);
+    rc = roots_remove(staging);
     if (rc == HF_OK && mkdir(staging, 0700) != 0) {
         rc = errno == ENOSPC ? HF_E_NO_SPACE : HF_E_IO;
     }
@@ -139,7 +140,7 @@ static int create(const struct machine_config *config, char *why, size_t size)
         rc = HF_E_IO;
     }
     if (rc == HF_OK) {
-        rc = store_sync_parent(config->dir);
+        rc = roots_sync_parent(config->dir);
     }
     if (rc != HF_OK) {
         (void)snprintf(why, size, "state in %s: cannot be created: %s", staging,
@@ -473,84 +474,6 @@ int machine_commit(struct machine *m)
         m->commands = 0;
     }
     return rc;
-}
-
-/* ---- what changed ---- */
-
-static void describe_queue(const struct machine *m, const struct queue *q,
-                           struct machine_queue *out)
-{
-    uint64_t limit = (uint64_t)q->config.value[QUEUE_max_inflight];
-    uint64_t room = limit == 0 ? UINT64_MAX : q->leased < limit ? limit - q->leased : 0;
-
-    out->number = q->number;
-    out->ready = q->ready < room ? q->ready : room;
-    out->next_due_ms = due_next_ms(m, q);
-    out->deleted = (q->flags & QUEUE_DELETED) != 0;
-}
-
-static void describe_chores(const struct machine *m, struct machine_queue *out)
-{
-    *out = (struct machine_queue){.number = 0, .next_due_ms = due_next_chore_ms(m)};
-}
-
-size_t machine_take_touched(struct machine *m, struct machine_queue *out,
-                            size_t capacity)
-{
-    struct number_list *list = &m->queues.touched;
-    size_t n = 0;
-
-    if (m->chores_touched && capacity > 0) {
-        m->chores_touched = false;
-        describe_chores(m, &out[n++]);
-    }
-    while (n < capacity && list->count > 0) {
-        uint32_t number = list->numbers[--list->count];
-        struct queue *q = queue_find_number(&m->queues, number);
-
-        if (q != NULL) {
-            q->touched = false;
-            describe_queue(m, q, &out[n++]);
-        } else {
-            /* Swept and gone: nothing to wait for. */
-            out[n++] =
-                (struct machine_queue){.number = number, .next_due_ms = INT64_MAX};
-        }
-    }
-    return n;
-}
-
-void machine_each_queue(struct machine *m,
-                        void (*each)(void *ctx, const struct machine_queue *q),
-                        void *ctx)
-{
-    struct machine_queue described;
-
-    describe_chores(m, &described);
-    each(ctx, &described);
-    for (uint32_t i = 0; i < m->queues.count; i++) {
-        describe_queue(m, m->queues.all[i], &described);
-        each(ctx, &described);
-    }
-}
-
-int machine_find_queue(struct machine *m, struct slice name, struct machine_queue *out)
-{
-    const struct queue *q = queue_find(&m->queues, name);
-
-    if (q == NULL) {
-        return HF_E_QUEUE_NOT_FOUND;
-    }
-    describe_queue(m, q, out);
-    return HF_OK;
-}
-
-int64_t machine_queue_lease(struct machine *m, uint32_t queue)
-{
-    const struct queue *q = queue_find_number(&m->queues, queue);
-
-    return q != NULL ? q->config.value[QUEUE_lease]
-                     : queue_attribute_info(QUEUE_lease)->fallback;
 }
 
 /* ---- checks and bounds ---- */

@@ -8,20 +8,13 @@
 #include "raftlog/store.h"
 
 #include "proto/check.h"
-#include "proto/crc32c.h"
-#include "raftlog/bytes.h"
+#include "raftlog/roots.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define ROOTS_BYTES       (2u * STORE_PAGE)
-#define CHECKPOINT_MAGIC  0x48464331u /* "HFC1" */
-#define CHECKPOINT_BYTES  (32u + ROOTS_BYTES + 8u)
 #define DEFAULT_MAP_BYTES (1ull << 40)
 #define PATH_BYTES        4096u
 #define ENV_FLAGS         (MDB_NOSYNC | MDB_NOTLS | MDB_NORDAHEAD)
@@ -97,11 +90,6 @@ static int status_from_lmdb(int rc)
     }
 }
 
-static int status_from_errno(int error)
-{
-    return status_from_lmdb(error == 0 ? EIO : error);
-}
-
 static MDB_val val_of(struct slice s)
 {
     MDB_val v = {.mv_size = s.len, .mv_data = (void *)(uintptr_t)s.data};
@@ -111,224 +99,6 @@ static MDB_val val_of(struct slice s)
 static struct slice slice_of_val(const MDB_val *v)
 {
     return slice_of(v->mv_data, v->mv_size);
-}
-
-/* ---- files ---- */
-
-static int path_join(char out[PATH_BYTES], const char *dir, const char *name)
-{
-    int n = snprintf(out, PATH_BYTES, "%s/%s", dir, name);
-
-    return n > 0 && (size_t)n < PATH_BYTES ? HF_OK : HF_E_INVALID_ARGUMENT;
-}
-
-static int write_all(int fd, const uint8_t *data, size_t len, off_t offset)
-{
-    while (len > 0) {
-        ssize_t n = pwrite(fd, data, len, offset);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return status_from_errno(errno);
-        }
-        data += n;
-        len -= (size_t)n;
-        offset += n;
-    }
-    return HF_OK;
-}
-
-static int read_all(int fd, uint8_t *data, size_t len, off_t offset)
-{
-    while (len > 0) {
-        ssize_t n = pread(fd, data, len, offset);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return status_from_errno(errno);
-        }
-        if (n == 0) {
-            return HF_E_CORRUPT;
-        }
-        data += n;
-        len -= (size_t)n;
-        offset += n;
-    }
-    return HF_OK;
-}
-
-static int sync_dir(const char *dir)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = HF_OK;
-
-    if (fd < 0) {
-        return status_from_errno(errno);
-    }
-    if (fsync(fd) != 0) {
-        rc = status_from_errno(errno);
-    }
-    close(fd);
-    return rc;
-}
-
-int store_sync_parent(const char *path)
-{
-    char parent[PATH_BYTES];
-    size_t len = strlen(path);
-
-    while (len > 1 && path[len - 1] == '/') {
-        len--;
-    }
-    while (len > 0 && path[len - 1] != '/') {
-        len--;
-    }
-    if (len == 0) {
-        return sync_dir(".");
-    }
-    CHECK(len < sizeof parent);
-    memcpy(parent, path, len);
-    parent[len] = '\0';
-    return sync_dir(parent);
-}
-
-int store_remove(const char *dir)
-{
-    static const char *const names[] = {"data.mdb", "lock.mdb", "checkpoint",
-                                        "checkpoint.tmp"};
-    char path[PATH_BYTES];
-    size_t i;
-
-    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
-        int rc = path_join(path, dir, names[i]);
-
-        if (rc != HF_OK) {
-            return rc;
-        }
-        if (unlink(path) != 0 && errno != ENOENT && errno != ENOTDIR) {
-            return status_from_errno(errno);
-        }
-    }
-    if (rmdir(dir) != 0 && errno != ENOENT) {
-        return status_from_errno(errno);
-    }
-    return HF_OK;
-}
-
-/* ---- the checkpoint record ---- */
-
-static int checkpoint_write(const char *dir, const uint8_t *roots, uint64_t index,
-                            uint64_t term)
-{
-    uint8_t record[CHECKPOINT_BYTES] = {0};
-    char temporary[PATH_BYTES];
-    char final[PATH_BYTES];
-    int fd;
-    int rc;
-
-    bytes_put_u32(record, CHECKPOINT_MAGIC);
-    bytes_put_u32(record + 4, 1);
-    bytes_put_u64(record + 8, index);
-    bytes_put_u64(record + 16, term);
-    memcpy(record + 32, roots, ROOTS_BYTES);
-    bytes_put_u32(record + 32 + ROOTS_BYTES, crc32c(0, record, 32 + ROOTS_BYTES));
-
-    rc = path_join(temporary, dir, "checkpoint.tmp");
-    if (rc == HF_OK) {
-        rc = path_join(final, dir, "checkpoint");
-    }
-    if (rc != HF_OK) {
-        return rc;
-    }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return status_from_errno(errno);
-    }
-    rc = write_all(fd, record, sizeof record, 0);
-    if (rc == HF_OK && fsync(fd) != 0) {
-        rc = status_from_errno(errno);
-    }
-    if (close(fd) != 0 && rc == HF_OK) {
-        rc = status_from_errno(errno);
-    }
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (rename(temporary, final) != 0) {
-        return status_from_errno(errno);
-    }
-    return sync_dir(dir);
-}
-
-static int checkpoint_read(const char *dir, uint8_t *roots, uint64_t *index,
-                           uint64_t *term)
-{
-    uint8_t record[CHECKPOINT_BYTES];
-    char path[PATH_BYTES];
-    struct stat st;
-    int fd;
-    int rc = path_join(path, dir, "checkpoint");
-
-    if (rc != HF_OK) {
-        return rc;
-    }
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? HF_E_MESSAGE_NOT_FOUND : status_from_errno(errno);
-    }
-    rc = fstat(fd, &st) == 0 ? HF_OK : status_from_errno(errno);
-    if (rc == HF_OK && st.st_size != CHECKPOINT_BYTES) {
-        rc = HF_E_CORRUPT;
-    }
-    if (rc == HF_OK) {
-        rc = read_all(fd, record, sizeof record, 0);
-    }
-    close(fd);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (bytes_get_u32(record) != CHECKPOINT_MAGIC || bytes_get_u32(record + 4) != 1 ||
-        bytes_get_u32(record + 32 + ROOTS_BYTES) !=
-            crc32c(0, record, 32 + ROOTS_BYTES)) {
-        return HF_E_CORRUPT;
-    }
-    *index = bytes_get_u64(record + 8);
-    *term = bytes_get_u64(record + 16);
-    memcpy(roots, record + 32, ROOTS_BYTES);
-    return HF_OK;
-}
-
-/* Put the saved roots back and make them durable before LMDB looks at the file. */
-static int roots_restore(const char *dir, const uint8_t *roots)
-{
-    char path[PATH_BYTES];
-    struct stat st;
-    int fd;
-    int rc = path_join(path, dir, "data.mdb");
-
-    if (rc != HF_OK) {
-        return rc;
-    }
-    fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? HF_E_CORRUPT : status_from_errno(errno);
-    }
-    if (fstat(fd, &st) != 0) {
-        rc = status_from_errno(errno);
-    } else if (st.st_size < (off_t)ROOTS_BYTES) {
-        rc = HF_E_CORRUPT;
-    } else {
-        rc = write_all(fd, roots, ROOTS_BYTES, 0);
-    }
-    if (rc == HF_OK && fdatasync(fd) != 0) {
-        rc = status_from_errno(errno);
-    }
-    close(fd);
-    return rc;
 }
 
 /* ---- open and close ---- */
@@ -458,7 +228,7 @@ int store_open(const char *dir, uint64_t map_bytes, struct store **out, uint64_t
     struct store_pin *pin;
     int rc;
 
-    rc = checkpoint_read(dir, roots, index, term);
+    rc = roots_load(dir, roots, index, term);
     if (rc == HF_E_MESSAGE_NOT_FOUND) {
         (void)snprintf(why, size,
                        "state in %s: there is no checkpoint record, so it is not "
@@ -940,7 +710,7 @@ int store_pin(struct store *s, struct store_pin **out)
         store_pin_drop(p);
         return status_from_lmdb(rc);
     }
-    rc = read_all(fd, p->roots, sizeof p->roots, 0);
+    rc = roots_read(fd, p->roots);
     if (rc != HF_OK) {
         store_pin_drop(p);
         return rc;
@@ -961,7 +731,7 @@ int store_checkpoint(struct store_pin *p, uint64_t index, uint64_t term)
     if (rc != 0) {
         return status_from_lmdb(rc);
     }
-    return checkpoint_write(p->store->dir, p->roots, index, term);
+    return roots_save(p->store->dir, p->roots, index, term);
 }
 
 void store_pin_keep(struct store *s, struct store_pin *p)

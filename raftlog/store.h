@@ -17,19 +17,11 @@
  * checkpoint makes one committed state durable:
  *   1. store_pin: commit, open a read transaction, copy file pages 0 and 1 (the
  *      roots).
- *   2. store_checkpoint: fdatasync the data file, then write `checkpoint` (below)
- *      aside, fsync, rename, fsync the directory.
+ *   2. store_checkpoint: fdatasync the data file, then save the roots (roots.h).
  *   3. the former pin is released.
  * While the read transaction is open LMDB reuses no page of that state, so whatever is
  * written later, torn or reordered, leaves {file, saved pages} as it was. store_open
- * always writes the saved pages back first: one path, taken at every start.
- *
- * checkpoint file, 8,232 bytes:
- *     0  u32 magic "HFC1"     4  u32 version 1
- *     8  u64 applied index   16  u64 term     24  u64 reserved (0)
- *    32  8,192 bytes: pages 0 and 1 of data.mdb
- *  8224  u32 CRC-32C of everything before    8228  u32 reserved (0)
- * When the layout changes the version grows and the old one stays readable. */
+ * always writes the saved pages back first: one path, taken at every start. */
 #ifndef HF_RAFTLOG_STORE_H
 #define HF_RAFTLOG_STORE_H
 
@@ -157,10 +149,5 @@ int store_checkpoint(struct store_pin *p, uint64_t index, uint64_t term);
  * Takes p. */
 void store_pin_keep(struct store *s, struct store_pin *p);
 void store_pin_drop(struct store_pin *p);
-
-/* Make `path` (a directory) durable by name: fsync of its parent directory. */
-int store_sync_parent(const char *path);
-/* Remove a state directory and the files in it. HF_OK when it is not there. */
-int store_remove(const char *dir);
 
 #endif

@@ -19,6 +19,7 @@
 #include "proto/check.h"
 #include "proto/crc32c.h"
 #include "raftlog/bytes.h"
+#include "raftlog/roots.h"
 #include "raftlog/state.h"
 
 #include <errno.h>
@@ -369,7 +370,7 @@ static int import_seal(struct import *i, const char *staging, const char *dir)
     if (rc == HF_OK && rename(staging, dir) != 0) {
         rc = HF_E_IO;
     }
-    return rc == HF_OK ? store_sync_parent(dir) : rc;
+    return rc == HF_OK ? roots_sync_parent(dir) : rc;
 }
 
 static int import_into(struct import *i, const char *staging, const char *dir,
@@ -410,7 +411,7 @@ int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, cha
                        dir);
         return HF_E_CONFLICT;
     }
-    rc = store_remove(staging); /* of an import that was interrupted */
+    rc = roots_remove(staging); /* of an import that was interrupted */
     if (rc == HF_OK && mkdir(staging, 0700) != 0) {
         rc = errno == ENOSPC ? HF_E_NO_SPACE : HF_E_IO;
     }
@@ -422,7 +423,7 @@ int machine_import(int fd, const char *dir, uint64_t *index, uint64_t *term, cha
     }
     rc = import_into(&i, staging, dir, why, size);
     if (rc != HF_OK) {
-        (void)store_remove(staging); /* a later import would remove it too */
+        (void)roots_remove(staging); /* a later import would remove it too */
         (void)snprintf(why, size, "state stream into %s: %s", dir,
                        rc == HF_E_CORRUPT
                            ? "it is damaged or ends too early: transfer it again"

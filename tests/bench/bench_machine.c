@@ -4,9 +4,11 @@
  *     bench_machine [scenario] [messages]
  *
  * One JSON line per scenario: messages (or entries) per second of CPU, and the ratio
- * that is held to a bound. The time is that of machine_apply and machine_commit;
- * building entries is left out. Exits 1 when a ratio is below its bound, so that a
- * slower schema is noticed. Figures compare, they do not promise. */
+ * that is held to a bound. The time is that of machine_apply and machine_commit under
+ * the machine's own commit policy; it includes what raw puts do not have: checking and
+ * decoding the entry, limits, replies, checksums. Building entries is left out. Exits 1
+ * when a ratio is below its bound, so that a slower schema is noticed. Figures compare,
+ * they do not promise. */
 #include "proto/check.h"
 #include "raftlog/machine.h"
 #include "tests/lib/rig.h"
@@ -87,22 +89,19 @@ static double raw_puts(uint32_t body_bytes, uint32_t count)
 struct bench {
     struct rig rig;
     struct entry_builder entry;
-    double busy;        /* seconds in apply and commit */
-    double longest;     /* one apply */
-    uint32_t commands;  /* since the last commit */
-    uint32_t commits;   /* since the last checkpoint */
-    uint32_t commit_at; /* 0: the machine's own policy */
-    uint64_t applied;   /* commands */
+    double busy;      /* seconds in apply and commit */
+    double longest;   /* one apply */
+    uint32_t commits; /* since the last checkpoint */
+    uint64_t applied; /* commands */
     uint8_t receipts[ENTRY_MESSAGES][RECEIPT_BYTES];
     uint32_t receipt_count;
     uint32_t refused;
 };
 
-static void bench_open(struct bench *b, uint32_t commit_at)
+static void bench_open(struct bench *b)
 {
     memset(b, 0, sizeof *b);
     rig_open(&b->rig);
-    b->commit_at = commit_at;
 }
 
 static void bench_done(struct bench *b)
@@ -152,11 +151,9 @@ static void bench_apply(struct bench *b)
          "apply");
     elapsed = seconds() - start;
     b->longest = elapsed > b->longest ? elapsed : b->longest;
-    b->commands += b->entry.count;
     b->applied += b->entry.count;
-    if (b->commit_at != 0 ? b->commands >= b->commit_at : machine_wants_commit(m)) {
+    if (machine_wants_commit(m)) {
         must(machine_commit(m), "commit");
-        b->commands = 0;
         b->commits++;
     }
     b->busy += seconds() - start;
@@ -257,7 +254,7 @@ static int report(const char *name, double rate, double ratio, double bound,
 /* Send, receive, ack over `queues` queues with a standing backlog. Messages per
  * second. */
 static double lifecycle(uint32_t queues, uint32_t body_bytes, uint32_t backlog,
-                        uint32_t commit_at, uint32_t messages, char *extra, size_t size)
+                        uint32_t messages, char *extra, size_t size)
 {
     static struct bench b;
     uint64_t random = 88172645463325252ull;
@@ -265,7 +262,7 @@ static double lifecycle(uint32_t queues, uint32_t body_bytes, uint32_t backlog,
     uint64_t writes;
     double rate;
 
-    bench_open(&b, commit_at);
+    bench_open(&b);
     for (uint32_t i = 0; i < queues; i++) {
         bench_create(&b, i);
         rig_fresh(&b.rig);
@@ -304,12 +301,12 @@ static double lifecycle(uint32_t queues, uint32_t body_bytes, uint32_t backlog,
 }
 
 static int run_lifecycle(const char *name, uint32_t queues, uint32_t body_bytes,
-                         uint32_t commit_at, uint32_t messages, double bound)
+                         uint32_t messages, double bound)
 {
     char extra[128];
     double raw = raw_puts(body_bytes, 1000000);
-    double rate = lifecycle(queues, body_bytes, queues > 1 ? 100000 : 10000, commit_at,
-                            messages, extra, sizeof extra);
+    double rate = lifecycle(queues, body_bytes, queues > 1 ? 100000 : 10000, messages,
+                            extra, sizeof extra);
 
     return report(name, rate, rate / raw, bound, extra);
 }
@@ -317,8 +314,8 @@ static int run_lifecycle(const char *name, uint32_t queues, uint32_t body_bytes,
 static int run_backlog(uint32_t messages)
 {
     char extra[128];
-    double small = lifecycle(1, 100, 10000, 0, messages, extra, sizeof extra);
-    double large = lifecycle(1, 100, 1000000, 0, messages, extra, sizeof extra);
+    double small = lifecycle(1, 100, 10000, messages, extra, sizeof extra);
+    double large = lifecycle(1, 100, 1000000, messages, extra, sizeof extra);
 
     return report("backlog_1m_against_10k", large, large / small, 0.60, extra);
 }
@@ -337,7 +334,7 @@ static int run_scheduled(uint32_t messages)
     char extra[128];
     int failed;
 
-    bench_open(&b, 0);
+    bench_open(&b);
     bench_create(&b, 0);
     while (left > 0) {
         for (uint32_t i = 0; i < 128; i++) {
@@ -347,7 +344,7 @@ static int run_scheduled(uint32_t messages)
         left = left > 128 ? left - 128 : 0;
     }
     insert = (double)b.applied / b.busy;
-    failed = report("scheduled_insert", insert, insert / raw, 0.40, "");
+    failed = report("scheduled_insert", insert, insert / raw, 0.30, "");
 
     b.busy = 0;
     b.longest = 0;
@@ -373,6 +370,57 @@ static int run_scheduled(uint32_t messages)
     return failed;
 }
 
+static double wall(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A state of 1 KiB messages out as a stream and in again. No bound: the disk decides.
+ */
+static int run_transfer(void)
+{
+    static struct bench b;
+    struct export *e;
+    char stream[300];
+    char copy[300];
+    char why[300];
+    uint64_t index;
+    uint64_t term;
+    double bytes;
+    double start;
+    double out;
+    double in;
+    FILE *f;
+
+    bench_open(&b);
+    bench_create(&b, 0);
+    fill(&b, 1, 1024, 300000);
+    (void)snprintf(stream, sizeof stream, "%s/stream", b.rig.dir);
+    (void)snprintf(copy, sizeof copy, "%s/copy", b.rig.dir);
+    f = fopen(stream, "w+");
+    CHECK(f != NULL);
+    must(machine_export_begin(b.rig.machine, &e), "export");
+    start = wall();
+    must(export_run(e, fileno(f), NULL), "export");
+    out = wall() - start;
+    machine_export_end(b.rig.machine, e);
+    bytes = (double)lseek(fileno(f), 0, SEEK_CUR);
+    CHECK(lseek(fileno(f), 0, SEEK_SET) == 0);
+    start = wall();
+    must(machine_import(fileno(f), copy, &index, &term, why, sizeof why), why);
+    in = wall() - start;
+    fclose(f);
+    printf(
+        "{\"scenario\": \"transfer\", \"mib\": %.0f, \"export_mib_per_second\": %.0f, "
+        "\"import_mib_per_second\": %.0f}\n",
+        bytes / 1048576, bytes / 1048576 / out, bytes / 1048576 / in);
+    bench_done(&b);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "";
@@ -380,19 +428,22 @@ int main(int argc, char **argv)
     int failed = 0;
 
     if (only[0] == '\0' || strcmp(only, "lifecycle_100") == 0) {
-        failed |= run_lifecycle("lifecycle_100", 1, 100, 0, messages, 0.10);
+        failed |= run_lifecycle("lifecycle_100", 1, 100, messages, 0.08);
     }
     if (only[0] == '\0' || strcmp(only, "lifecycle_1k") == 0) {
-        failed |= run_lifecycle("lifecycle_1k", 1, 1024, 0, messages, 0.22);
+        failed |= run_lifecycle("lifecycle_1k", 1, 1024, messages, 0.18);
     }
     if (only[0] == '\0' || strcmp(only, "lifecycle_1000_queues") == 0) {
-        failed |= run_lifecycle("lifecycle_1000_queues", 1000, 100, 0, messages, 0.025);
+        failed |= run_lifecycle("lifecycle_1000_queues", 1000, 100, messages, 0.015);
     }
     if (only[0] == '\0' || strcmp(only, "scheduled") == 0) {
         failed |= run_scheduled(1000000);
     }
     if (only[0] == '\0' || strcmp(only, "backlog") == 0) {
         failed |= run_backlog(messages);
+    }
+    if (only[0] == '\0' || strcmp(only, "transfer") == 0) {
+        failed |= run_transfer();
     }
     return failed;
 }

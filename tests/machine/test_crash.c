@@ -15,7 +15,7 @@
  * back, many are not that state. */
 #include "proto/check.h"
 #include "proto/crc32c.h"
-#include "raftlog/store.h"
+#include "raftlog/roots.h"
 #include "tests/lib/rig.h"
 
 #include <dlfcn.h>
@@ -541,7 +541,7 @@ static int run(uint64_t seed, uint32_t images, bool control)
                        names[loss]);
             }
             bad += (uint32_t)failed;
-            (void)store_remove(image);
+            (void)roots_remove(image);
         }
         work_done(&w);
     }
