@@ -244,7 +244,7 @@ static void one_fire_is_bounded_over_all_queues(void **state)
     uint64_t left;
 
     for (int q = 0; q < 3; q++) {
-        char name[8];
+        char name[16];
 
         (void)snprintf(name, sizeof name, "q%d", q);
         assert_int_equal(rig_create(r, name), HF_OK);
