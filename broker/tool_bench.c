@@ -172,7 +172,7 @@ static int run_lifecycle(struct bench *b, bool backlog)
         before = atomic_load(&load->sent);
     }
     /* The rate is to be the cluster's, not that of a queue growing without end. */
-    load->ahead = before + (uint64_t)(b->producers * b->batch * b->inflight) + 10000;
+    load->ahead = before + 4 * (uint64_t)(b->producers * b->batch * b->inflight);
     began_us = load_now_us();
     if (load_start_consumers(load, (unsigned)b->consumers) &&
         load_start_producers(load, (unsigned)b->producers)) {

@@ -298,7 +298,8 @@ static void open_session(struct hf_client *c)
     struct client_call *call = client_call_new(OP_SESSION_OPEN);
 
     if (call == NULL) {
-        return; /* tried again at the next turn */
+        c->scan_ms = now_mono() + FINDER_PACE_MS; /* then it is tried again */
+        return;
     }
     client_random(c->session);
     c->session_generation++;

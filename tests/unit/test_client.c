@@ -23,6 +23,39 @@
 #define FAKE_CONNS 16
 #define SEEN_MAX   4096
 
+/* ---- allocations that fail: the linker leads the program's own here ---- */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *p, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *p, size_t bytes);
+
+static _Thread_local unsigned
+    fail_at; /* the allocation of this thread that fails, 0 = none */
+static _Thread_local unsigned allocations;
+
+static bool allocation_fails(void)
+{
+    return fail_at != 0 && ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *p, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_realloc(p, bytes);
+}
+
 static int64_t now_ms(void)
 {
     return clock_system()->mono_ms(clock_system()->ctx);
@@ -1236,6 +1269,85 @@ static void long_wait_is_several_requests(void **state)
     bed_close(&bed);
 }
 
+/* ---- memory ---- */
+
+static void on_settled(void *ctx, const struct hf_error *error,
+                       const struct hf_settle_result *results, size_t count)
+{
+    struct tally *t = ctx;
+
+    (void)results;
+    (void)count;
+    t->ok += error->status == HF_OK;
+    t->failed += error->status != HF_OK;
+}
+
+/* A little of everything; each call that was begun ends. */
+static void live(const char *cluster)
+{
+    static const char *const queue[] = {"q"};
+    static const unsigned char receipt[HF_RECEIPT_BYTES] = {1};
+    struct hf_receive receive = {.queues = queue, .queue_count = 1, .max = 10};
+    struct hf_bytes key = hf_text("k");
+    struct hf_attribute attribute = {
+        .name = hf_text("a"), .type = HF_INT, .integer = 1};
+    struct hf_send_entry entry = {.body = hf_text("x"),
+                                  .keys = &key,
+                                  .key_count = 1,
+                                  .attributes = &attribute,
+                                  .attribute_count = 1};
+    struct hf_settle_entry settle = {.receipt = hf_data(receipt, sizeof receipt)};
+    struct hf_messages *messages;
+    struct hf_client *client;
+    struct tally t = {0};
+    struct hf_error error;
+    unsigned begun = 0;
+
+    if (hf_client_open(cluster, NULL, &client, &error) != HF_OK) {
+        assert_int_equal(error.status, HF_E_MEMORY_LOW);
+        return;
+    }
+    hf_client_set_timeout(client, 500);
+    (void)hf_send(client, "q", "x", 1, NULL, &error);
+    begun += hf_send_begin(client, "q", &entry, 1, on_sent, &t, NULL) == HF_OK;
+    begun +=
+        hf_settle_begin(client, "q", HF_ACK, &settle, 1, on_settled, &t, NULL) == HF_OK;
+    while (hf_pending(client) > 0) {
+        assert_int_equal(hf_poll(client, NULL, 0, -1), HF_OK);
+    }
+    assert_int_equal(t.ok + t.failed, begun);
+    if (hf_receive(client, &receive, &messages, &error) == HF_OK) {
+        assert_int_equal(messages->count, 1);
+        hf_messages_free(messages);
+    }
+    (void)hf_queue_create(client, "q", &attribute, 1, NULL, &error);
+    hf_client_close(client);
+}
+
+/* Whatever allocation fails, every call ends, nothing is lost or freed twice, and the
+ * rest goes on. */
+static void every_failed_allocation_is_survived(void **state)
+{
+    struct bed bed;
+    unsigned failed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_receive);
+    for (failed = 1;; failed++) {
+        fail_at = failed;
+        allocations = 0;
+        live(bed.a->address);
+        fail_at = 0;
+        if (allocations < failed) {
+            break; /* there were no more to fail */
+        }
+    }
+    assert_true(failed > 20);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    bed_close(&bed);
+}
+
 /* ---- cluster status ---- */
 
 /* Every node is asked itself; one that is dead has its reason and does not hold up the
@@ -1352,6 +1464,7 @@ int main(void)
         cmocka_unit_test(close_ends_every_call),
         cmocka_unit_test(long_poll_survives_the_leader),
         cmocka_unit_test(long_wait_is_several_requests),
+        cmocka_unit_test(every_failed_allocation_is_survived),
         cmocka_unit_test(status_names_the_dead),
         cmocka_unit_test(addresses_are_checked),
         cmocka_unit_test(arguments_are_checked_before_anything_is_sent),
