@@ -233,6 +233,10 @@ static void turn_leader(struct raftlog *r)
     struct roster_entry e = {0};
     const struct member *m;
 
+    if (id == r->leader_seen && id != 0) {
+        return;
+    }
+    r->leader_seen = id;
     if (id != 0) {
         m = roster_find(driver_membership(r->driver), id);
         if (m == NULL || roster_parse(m, &e) != HF_OK) {
@@ -255,6 +259,7 @@ static void node_turn(struct raftlog *r)
     }
     if (r->due.membership) {
         r->due.membership = false;
+        r->leader_seen = 0; /* its address may be another one */
         welcome_membership(r);
     }
     turn_leader(r);

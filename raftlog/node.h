@@ -128,7 +128,8 @@ struct raftlog {
     /* What the owner was told last. */
     bool serving;
     uint64_t serving_term;
-    uint64_t leader_id;
+    uint64_t leader_seen; /* what the driver said when leader_id was last found out */
+    uint64_t leader_id;   /* 0 = unknown, or not in the membership known here */
     struct roster_entry leader;
     int64_t leader_alive_ms; /* mono when somebody led last; INT64_MIN = never since the
                                 start */
