@@ -3,6 +3,8 @@
  *
  *     bench_node [SECONDS]
  *     bench_node transfer MIB     an emptied follower gets a state of that size
+ *     bench_node replay MIB       a killed node starts with so much log above its
+ * checkpoint
  *
  * For each load "so many entries in flight x so many commands each" prints one JSON
  * line: entries and commands per second, latency of a command from propose to outcome,
@@ -14,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define SAMPLES_MAX 4000000u
 #define BODY_BYTES  104u
@@ -184,6 +188,47 @@ static void transfer(struct bench *b, uint64_t bytes)
     }
 }
 
+/* How long a killed node needs to serve again, and how long its loop stands still. */
+static int replay(struct nodes *n, uint64_t bytes)
+{
+    struct raftlog_status s;
+    uint64_t begun;
+    uint64_t opened;
+    uint64_t longest = 0;
+    pid_t child;
+
+    nodes_init(n, 1, 1);
+    n->config.checkpoint_ms = 3600000;
+    n->config.checkpoint_bytes = 1ull << 40;
+    child = fork();
+    if (child == 0) {
+        nodes_start_all(n, 1);
+        while (raftlog_status(n->node[1].r, &s), s.log_bytes < bytes) {
+            nodes_propose_all(n, 1000, 104);
+        }
+        _exit(0); /* as good as a kill: nothing is closed */
+    }
+    if (waitpid(child, NULL, 0) != child) {
+        return 1;
+    }
+    begun = uv_hrtime();
+    nodes_start_all(n, 1);
+    opened = uv_hrtime();
+    while (!raftlog_serving(n->node[1].r)) {
+        uint64_t at = uv_hrtime();
+
+        (void)uv_run(&n->loop, UV_RUN_ONCE);
+        longest = uv_hrtime() - at > longest ? uv_hrtime() - at : longest;
+    }
+    raftlog_status(n->node[1].r, &s);
+    printf("{\"log_mib\":%" PRIu64 ",\"entries\":%" PRIu64
+           ",\"open_ms\":%.0f,\"serving_ms\":%.0f,\"longest_turn_ms\":%.0f}\n",
+           s.log_bytes >> 20, s.applied, (double)(opened - begun) / 1e6,
+           (double)(uv_hrtime() - begun) / 1e6, (double)longest / 1e6);
+    nodes_done(n);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct load loads[] = {{1, 1},  {4, 1},   {1, 64},
@@ -195,6 +240,9 @@ int main(int argc, char **argv)
     static const uint8_t body[BODY_BYTES];
     size_t i;
 
+    if (argc == 3 && strcmp(argv[1], "replay") == 0) {
+        return replay(n, strtoull(argv[2], NULL, 10) << 20);
+    }
     noop.noop.body = slice_of(body, sizeof body);
     if (op_encode_fields(&noop, &b.fields) != HF_OK) {
         return 1;
