@@ -355,7 +355,8 @@ static void release_leases(struct dispatch *d, struct slice queue,
                                         .kind = SETTLE_RELEASE,
                                         .entries = entries,
                                         .count = count,
-                                        .undelivered = undelivered};
+                                        .undelivered = undelivered,
+                                        .closed = !undelivered};
     d->scratch.len = 0;
     if (op_encode_fields(&request, &d->scratch) != HF_OK) {
         op_buffer_done(

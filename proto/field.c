@@ -157,6 +157,7 @@ static const struct field settle[] = {
          FIELD_REQUIRED | FIELD_ALWAYS, &settle_entry_record),
     U32(KIND, op_settle, kind, SETTLE_ACK, SETTLE_PARK, FIELD_REQUIRED),
     BOOL(UNDELIVERED, op_settle, undelivered, FIELD_LOG_ONLY),
+    BOOL(CLOSED, op_settle, closed, FIELD_LOG_ONLY),
 };
 
 static const struct field kick[] = {

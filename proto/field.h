@@ -53,6 +53,7 @@
     X(VERSION_HIGH, 38, "version_high", "uint")                                        \
     X(ACTOR, 39, "actor", "text")                                                      \
     X(RELEASE_ON_CLOSE, 40, "release_on_close", "bool")                                \
+    X(CLOSED, 41, "closed", "bool")                                                    \
     /* what is wrong */                                                                \
     X(STATUS, 48, "status", "uint")                                                    \
     X(MESSAGE, 49, "message", "text")                                                  \

@@ -1019,6 +1019,9 @@ static int check_settle(struct decode *d, const struct op_settle *settle)
         return refuse(d, HF_E_INVALID_ARGUMENT, "undelivered",
                       "belongs to release only");
     }
+    if (settle->closed && settle->kind != SETTLE_RELEASE) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "closed", "belongs to release only");
+    }
     d->list = "entries";
     for (uint32_t i = 0; i < settle->count; i++) {
         int rc;

@@ -189,8 +189,10 @@ struct op_settle {
     enum settle_kind kind;
     struct op_settle_entry *entries;
     uint32_t count;   /* 1..LIMIT_BATCH */
-    bool undelivered; /* RELEASE, by the leader only: the receiver was gone; takes the
-                         delivery count back */
+    /* RELEASE, by the leader only. Both are refused where the receive was asked again
+     * under its attempt id since: then another connection was given these receipts. */
+    bool undelivered; /* the receiver was gone: takes the delivery count back */
+    bool closed;      /* the connection that had asked for it was closed */
 };
 
 /* PARKED -> READY with counters at 0: one message by id, or the oldest `count`. */
@@ -473,7 +475,7 @@ int op_encode_fields(const struct op_request *request, struct op_buffer *out);
  * refuses the request: what depends on the queue (its max_message_bytes, its max_delay)
  * is not known here and is answered per entry by the state machine. `fields`, if not
  * NULL, receives the raw field map: what a command in the log carries. Fields that only
- * the leader may write (undelivered) are refused here, so the map is safe to log as it
+ * the leader may write (undelivered, closed) are refused here, so the map is safe to log as it
  * is. */
 int op_decode_request(struct slice message, struct arena *arena,
                       struct op_request *request, struct slice *fields,

@@ -68,6 +68,27 @@ static bool still_held(struct machine *m, const uint8_t *at, struct claim *claim
     return true;
 }
 
+/* From now on this lease is another connection's: see settle.c. */
+static void mark_repeated(struct machine *m, struct claim *claim)
+{
+    struct receipt receipt = {.queue = claim->queue->number,
+                              .message = claim->id,
+                              .epoch = claim->slot.epoch,
+                              .deadline_ms = claim->first_deadline_ms};
+    struct hold hold;
+
+    if ((claim->slot.flags & SLOT_REPEATED) != 0) {
+        return;
+    }
+    lease_locate(m, claim->queue, &receipt, &hold);
+    if (hold.kind != HOLD_CURRENT) {
+        return; /* the store has failed */
+    }
+    place_drop(m, claim->queue, MESSAGE_LEASED);
+    claim->slot.flags |= SLOT_REPEATED;
+    place_put(m, claim->queue, claim->id, &claim->slot, hold.place);
+}
+
 bool attempt_known(struct machine *m, uint32_t queue, struct slice attempt)
 {
     uint32_t bucket = bucket_of(m->now_ms);
@@ -99,6 +120,9 @@ uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
         if (!still_held(m, value.data + HEAD_BYTES + i * ENTRY_BYTES, &claims[i])) {
             return 0;
         }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        mark_repeated(m, &claims[i]);
     }
     return count;
 }

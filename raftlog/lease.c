@@ -62,7 +62,7 @@ int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot
         slot->first_received_ms = m->now_ms;
     }
     slot->since_ms = m->now_ms;
-    slot->flags &= (uint16_t) ~(SLOT_RETRY | SLOT_LAPSED);
+    slot->flags &= (uint16_t) ~(SLOT_RETRY | SLOT_LAPSED | SLOT_REPEATED);
     slot_set_consumer(slot, consumer);
     q->received++;
     place_put(m, q, id, slot, place);

@@ -55,6 +55,8 @@ enum message_field {
 #define SLOT_LAPSED                                                                    \
     8u /* READY because its lease ended by itself: the holder may still extend */
 #define SLOT_OWN_RETRY 16u /* it brought its own retry policy */
+#define SLOT_REPEATED                                                                  \
+    32u /* LEASED, and the receive was answered again under its attempt id */
 
 struct slot {
     uint16_t flags;

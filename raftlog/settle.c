@@ -11,6 +11,9 @@
  *   handed out again         StaleReceipt   StaleReceipt        StaleReceipt
  *   acked by this receipt    already        MessageNotFound     MessageNotFound
  *
+ * The leader's own releases (undelivered, closed) are StaleReceipt, too, once the receive
+ * was asked again under its attempt id.
+ *
  * With strict_receipts everything but the first row is StaleReceipt. */
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
@@ -130,6 +133,13 @@ static void end(struct settling *s, uint64_t id, struct hold *h, int64_t delay_m
 
     if (h->place.state != MESSAGE_LEASED) {
         answer_stale(s->m, r, h->place, "the lease is over");
+        return;
+    }
+    /* Whoever asked again holds these receipts now: a connection that failed before
+     * must not take the messages out of its hands. */
+    if ((s->op->undelivered || s->op->closed) &&
+        (h->slot.flags & SLOT_REPEATED) != 0) {
+        answer_stale(s->m, r, h->place, "the receive was asked again");
         return;
     }
     if (how == LEASE_RELEASED && s->op->undelivered) {

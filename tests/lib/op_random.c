@@ -311,6 +311,7 @@ static void make_consistent(struct dice *r, struct op_request *request)
         break;
     case OP_SETTLE:
         settle->undelivered = settle->undelivered && settle->kind == SETTLE_RELEASE;
+        settle->closed = settle->closed && settle->kind == SETTLE_RELEASE;
         for (uint32_t i = 0; i < settle->count; i++) {
             struct op_settle_entry *entry = &settle->entries[i];
 

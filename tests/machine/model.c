@@ -637,9 +637,12 @@ static bool check_attempt(struct model *m, const struct model_attempt *a,
                       a->count);
     }
     for (uint32_t i = 0; i < a->count; i++) {
-        if (!check_delivery(m, find(m, a->entries[i].id), &got->messages[i])) {
+        struct model_message *msg = find(m, a->entries[i].id);
+
+        if (!check_delivery(m, msg, &got->messages[i])) {
             return false;
         }
+        msg->repeated = true;
     }
     return true;
 }
@@ -702,6 +705,7 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
         msg->first_deadline_ms = msg->due_ms;
         msg->lapsed = false;
         msg->retry = false;
+        msg->repeated = false;
         q->received++;
         if (*n >= got->count) {
             return differ(m, "message %llu was not received",
@@ -950,7 +954,7 @@ static bool settle_current(struct model *m, struct model_message *msg,
     if (op->kind == SETTLE_EXTEND && e->delay.value > 0) {
         return extend(m, msg, e->delay.value, got);
     }
-    if (!leased) {
+    if (!leased || ((op->undelivered || op->closed) && msg->repeated)) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
     return end_attempt(m, msg, op, e, got);

@@ -291,6 +291,7 @@ static void draw_settle(struct episode *e, struct op_request *q)
         }
     }
     op->undelivered = op->kind == SETTLE_RELEASE && one_in(e, 4);
+    op->closed = op->kind == SETTLE_RELEASE && !op->undelivered && one_in(e, 4);
 }
 
 static void draw_kick(struct episode *e, struct op_request *q)

@@ -680,6 +680,7 @@ static void leases_are_released_on_close_when_asked_for(void **state)
     assert_int_equal(fake.last_settle_count, 2);
     assert_int_equal(fake.last_settle.kind, SETTLE_RELEASE);
     assert_false(fake.last_settle.undelivered);
+    assert_true(fake.last_settle.closed);
 }
 
 static void leases_stay_on_close_otherwise(void **state)

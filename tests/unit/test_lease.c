@@ -506,6 +506,46 @@ static void ttl_waits_for_the_lease(void **state)
     expect_state(r, "q", 0, 0, 0, 0);
 }
 
+/* A receive that was asked again under its attempt id has its receipts: the leader's
+ * late release for the connection that failed before takes nothing away. The receiver's
+ * own release does, and the next delivery starts clean. */
+static void repeated_attempt_outlives_its_first_connection(void **state)
+{
+    struct rig *r = *state;
+    struct slice queue = slice_text("q");
+    struct op_settle_entry e = {0};
+    struct op_request q = {.op = OP_RECEIVE};
+    struct op_request undo = {.op = OP_SETTLE};
+    struct op_receive_reply *got;
+
+    rig_create(r, "q");
+    (void)rig_send(r, "q", "x");
+    q.receive.queues = &queue;
+    q.receive.queue_count = 1;
+    q.receive.max = 1;
+    q.receive.attempt = slice_text("0123456789abcdef");
+    (void)rig_apply(r, &q);
+    got = &rig_apply(r, &q)->receive;
+    assert_int_equal(got->count, 1);
+    e.receipt = got->messages[0].receipt;
+    undo.settle = (struct op_settle){
+        .queue = queue, .kind = SETTLE_RELEASE, .entries = &e, .count = 1};
+    undo.settle.undelivered = true;
+    assert_int_equal(rig_apply(r, &undo)->settle.results[0].error.status,
+                     HF_E_STALE_RECEIPT);
+    undo.settle.undelivered = false;
+    undo.settle.closed = true;
+    assert_int_equal(rig_apply(r, &undo)->settle.results[0].error.status,
+                     HF_E_STALE_RECEIPT);
+    expect_state(r, "q", 0, 1, 0, 0);
+    assert_int_equal(rig_stats(r, "q")->received, 1);
+    undo.settle.closed = false;
+    assert_int_equal(rig_apply(r, &undo)->settle.results[0].state, MESSAGE_READY);
+    e.receipt = take(r, "q", 1000);
+    undo.settle.closed = true;
+    assert_int_equal(rig_apply(r, &undo)->settle.results[0].state, MESSAGE_READY);
+}
+
 /* A receive under the same attempt id gives the same messages, once more and not again
  * counted. */
 static void repeated_attempt_gives_the_same(void **state)
@@ -588,6 +628,7 @@ int main(void)
         T(inflight_is_capped_and_freed),
         T(ttl_waits_for_the_lease),
         T(repeated_attempt_gives_the_same),
+        T(repeated_attempt_outlives_its_first_connection),
         T(holder_and_last_error_are_shown),
     };
 

@@ -792,6 +792,28 @@ static void receipts_of_odd_lengths_reach_their_judge(void **state)
     drop(bytes);
 }
 
+/* The same for "closed". */
+static void closed_is_for_the_log_only(void **state)
+{
+    struct fixture *x = *state;
+    struct op_settle_entry entry = {.receipt = slice_text("r")};
+    struct op_request request = settle_of(SETTLE_RELEASE, &entry, 1);
+
+    request.settle.closed = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "closed");
+    assert_int_equal(op_encode_fields(&request, &x->buffer), HF_OK);
+    assert_int_equal(op_decode_fields(slice_of(x->buffer.data, x->buffer.len),
+                                      OP_SETTLE, &x->arena, &x->back, &x->error),
+                     HF_OK);
+    assert_true(x->back.settle.closed);
+    request.settle.kind = SETTLE_ACK;
+    x->buffer.len = 0;
+    assert_int_equal(op_encode_fields(&request, &x->buffer), HF_OK);
+    assert_int_equal(op_decode_fields(slice_of(x->buffer.data, x->buffer.len),
+                                      OP_SETTLE, &x->arena, &x->back, &x->error),
+                     HF_E_INVALID_ARGUMENT);
+}
+
 /* "undelivered" takes a delivery back: no client may say it, the leader's log may, and
  * only of a release. */
 static void undelivered_is_for_the_log_only(void **state)
@@ -1137,6 +1159,7 @@ int main(void)
         WITH_FIXTURE(settle_kinds_have_bounds),
         WITH_FIXTURE(receipts_of_odd_lengths_reach_their_judge),
         WITH_FIXTURE(undelivered_is_for_the_log_only),
+        WITH_FIXTURE(closed_is_for_the_log_only),
         WITH_FIXTURE(kick_has_an_id_or_a_count),
         WITH_FIXTURE(pages_have_bounds),
         WITH_FIXTURE(node_ids_start_at_one),
