@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -38,7 +39,8 @@ struct disk_posix {
     int log_fd; /* of the directory dir/log */
     int lock_fd;
     uv_loop_t *loop;
-    uv_async_t async;
+    int wake_fd; /* tells the loop that something is done */
+    uv_poll_t wake;
     uv_thread_t writer;
     uv_thread_t reader;
     bool writer_runs;
@@ -420,6 +422,17 @@ static int disk_do_write(struct disk_posix *d, const struct disk_write *w)
     return rc;
 }
 
+/* Not uv_async_send: in libuv 1.44 a loop that is woken by it before the sender has
+ * left the call spins, and on a busy machine for as long as the sender is not
+ * scheduled. */
+static void disk_wake(struct disk_posix *d)
+{
+    const uint64_t one = 1;
+
+    /* Fails only when 2^64 - 2 of them wait. */
+    CHECK(write(d->wake_fd, &one, sizeof one) == (ssize_t)sizeof one);
+}
+
 static void disk_writer(void *arg)
 {
     struct disk_posix *d = arg;
@@ -442,7 +455,9 @@ static void disk_writer(void *arg)
         d->write = NULL;
         d->write_done = w;
         d->write_status = rc;
-        (void)uv_async_send(&d->async); /* fails only on a handle that is not there */
+        uv_mutex_unlock(&d->mutex);
+        disk_wake(d);
+        uv_mutex_lock(&d->mutex);
     }
     uv_mutex_unlock(&d->mutex);
 }
@@ -521,7 +536,9 @@ static void disk_reader(void *arg)
             job->next = NULL;
             *d->reads_done_end = job;
             d->reads_done_end = &job->next;
-            (void)uv_async_send(&d->async); /* as in disk_writer */
+            uv_mutex_unlock(&d->mutex);
+            disk_wake(d);
+            uv_mutex_lock(&d->mutex);
         } else if (chore.prepare || chore.drop_before != 0) {
             d->chore = (struct disk_chore){0};
             uv_mutex_unlock(&d->mutex);
@@ -583,12 +600,18 @@ static void disk_segments_drop(void *ctx, uint32_t before)
     uv_mutex_unlock(&d->mutex);
 }
 
-static void disk_on_async(uv_async_t *handle)
+static void disk_on_wake(uv_poll_t *handle, int poll_status, int events)
 {
     struct disk_posix *d = handle->data;
     struct disk_write *w;
     struct disk_job *reads;
+    uint64_t count;
     int status;
+
+    (void)poll_status;
+    (void)events;
+    /* Nothing there: a call too many, which finds nothing done. */
+    (void)!read(d->wake_fd, &count, sizeof count);
 
     uv_mutex_lock(&d->mutex);
     w = d->write_done;
@@ -698,6 +721,7 @@ static void close_fds(struct disk_posix *d)
 static void disk_free(struct disk_posix *d)
 {
     close_fds(d);
+    close_fd(&d->wake_fd);
     uv_cond_destroy(&d->reader_wakes);
     uv_cond_destroy(&d->writer_wakes);
     uv_mutex_destroy(&d->mutex);
@@ -729,7 +753,7 @@ int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out,
     if (d == NULL) {
         return HF_E_MEMORY_LOW;
     }
-    d->dir_fd = d->log_fd = d->lock_fd = d->segment_fd = -1;
+    d->dir_fd = d->log_fd = d->lock_fd = d->segment_fd = d->wake_fd = -1;
     d->loop = loop;
     d->reads_end = &d->reads;
     d->reads_done_end = &d->reads_done;
@@ -741,13 +765,15 @@ int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out,
     if (rc != HF_OK) {
         goto fail_disk;
     }
-    d->async.data = d;
-    if (uv_async_init(loop, &d->async, disk_on_async) != 0) {
+    d->wake.data = d;
+    d->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (d->wake_fd < 0 || uv_poll_init(loop, &d->wake, d->wake_fd) != 0) {
         (void)snprintf(why, size,
                        "no event descriptor left: raise the limit of open files");
         rc = HF_E_MEMORY_LOW;
         goto fail_disk;
     }
+    CHECK(uv_poll_start(&d->wake, UV_READABLE, disk_on_wake) == 0);
     CHECK(uv_thread_create(&d->writer, disk_writer, d) == 0);
     d->writer_runs = true;
     CHECK(uv_thread_create(&d->reader, disk_reader, d) == 0);
@@ -791,7 +817,7 @@ void disk_posix_close(struct disk_posix *d, void (*closed)(void *ctx), void *ctx
     }
     d->closed = closed;
     d->closed_ctx = ctx;
-    uv_close((uv_handle_t *)&d->async, disk_on_closed);
+    uv_close((uv_handle_t *)&d->wake, disk_on_closed);
 }
 
 /* ---- the whole directory ---- */

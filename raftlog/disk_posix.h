@@ -8,7 +8,7 @@
  *
  * One thread writes and syncs, a second one reads, removes and prepares: a slow read
  * never waits for a sync nor the other way round. Results come back to the loop through
- * one uv_async_t. Neither thread is of libuv's pool, whose four threads may all be busy
+ * one eventfd. Neither thread is of libuv's pool, whose four threads may all be busy
  * with checkpoints or names. */
 #ifndef HF_RAFTLOG_DISK_POSIX_H
 #define HF_RAFTLOG_DISK_POSIX_H
