@@ -334,6 +334,8 @@ static void conn_refuse_stream(struct conn *c, const char *why)
 /* Handle the whole frames that are there, as far as back-pressure lets. */
 static void conn_process(struct conn *c)
 {
+    uint64_t now_ns = uv_hrtime();
+
     while (c->state == CONN_OPEN && !conn_throttled(c)) {
         struct slice message;
         int rc = frame_reader_next(&c->reader, &message);
@@ -346,7 +348,7 @@ static void conn_process(struct conn *c)
         if (message.data == NULL) {
             return;
         }
-        rc = dispatch_request(c->set->dispatch, &c->session, message);
+        rc = dispatch_request(c->set->dispatch, &c->session, message, now_ns);
         if (rc == HF_E_VERSION_UNSUPPORTED) {
             conn_refuse_stream(c, "no protocol version in common");
             return;

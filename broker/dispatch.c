@@ -183,12 +183,15 @@ static void reply_refuse(struct dispatch *d, struct op_reply *reply, int status)
     }
 }
 
-static void session_send(struct dispatch *d, struct dispatch_session *s,
-                         const struct op_reply *reply, uint64_t start_ns)
+/* Returns the microseconds since the request was read. */
+static uint64_t session_send(struct dispatch *d, struct dispatch_session *s,
+                             const struct op_reply *reply, uint64_t start_ns)
 {
-    metrics_request(d->metrics, reply->op, reply->error.status,
-                    (uv_hrtime() - start_ns) / 1000);
+    uint64_t us = (uv_hrtime() - start_ns) / 1000;
+
+    metrics_request(d->metrics, reply->op, reply->error.status, us);
     s->reply(s->ctx, reply);
+    return us;
 }
 
 /* Refuse a request at once. `error` (may be NULL) holds the details. */
@@ -252,16 +255,18 @@ static void request_unlink(struct request *r)
     }
 }
 
-/* Answer, if anybody is still there, and free. */
-static void request_answer(struct request *r, const struct op_reply *reply)
+/* Answer, if anybody is still there, and free. Returns like session_send. */
+static uint64_t request_answer(struct request *r, const struct op_reply *reply)
 {
     struct dispatch_session *s = r->session;
+    uint64_t us = 0;
 
     request_unlink(r);
     if (s != NULL) {
-        session_send(r->dispatch, s, reply, r->start_ns);
+        us = session_send(r->dispatch, s, reply, r->start_ns);
     }
     free(r);
+    return us;
 }
 
 static void request_refuse(struct request *r, int status)
@@ -310,16 +315,16 @@ static struct op_reply outcome_reply(struct request *r, const struct op_reply *o
 static void request_on_done(void *ctx, int status, const struct op_reply *outcome)
 {
     struct request *r = ctx;
+    struct metrics *m = r->dispatch->metrics;
     struct op_reply reply;
 
     if (status != HF_OK) {
         request_refuse(r, status);
         return;
     }
-    histogram_add(&r->dispatch->metrics->commit, (uv_hrtime() - r->start_ns) / 1000);
     reply = outcome_reply(r, outcome);
-    count_outcome(r->dispatch->metrics, &reply);
-    request_answer(r, &reply);
+    count_outcome(m, &reply);
+    histogram_add(&m->commit, request_answer(r, &reply));
 }
 
 static struct command command_of(struct dispatch *d, const struct dispatch_session *s,
@@ -908,9 +913,8 @@ static void route(struct dispatch *d, struct dispatch_session *s,
 }
 
 int dispatch_request(struct dispatch *d, struct dispatch_session *s,
-                     struct slice message)
+                     struct slice message, uint64_t start_ns)
 {
-    uint64_t start_ns = uv_hrtime();
     struct op_request request;
     struct op_error error = {0};
     struct op_reply reply;

@@ -71,10 +71,11 @@ void dispatch_session_open(struct dispatch_session *s,
  * if it asked for that. */
 void dispatch_session_close(struct dispatch *d, struct dispatch_session *s);
 
-/* One whole message. HF_OK, or HF_E_PROTOCOL, HF_E_VERSION_UNSUPPORTED: answered as
- * well as could be, and the connection cannot go on. */
+/* One whole message, read at start_ns (uv_hrtime). HF_OK, or HF_E_PROTOCOL,
+ * HF_E_VERSION_UNSUPPORTED: answered as well as could be, and the connection cannot go
+ * on. */
 int dispatch_request(struct dispatch *d, struct dispatch_session *s,
-                     struct slice message);
+                     struct slice message, uint64_t start_ns);
 
 /* The length word of a frame was refused: one answer that says so. */
 void dispatch_broken_frame(struct dispatch *d, struct dispatch_session *s);

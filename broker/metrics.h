@@ -47,7 +47,8 @@
 
 /* X(field, name, help): histograms, in seconds. */
 #define METRICS_HISTOGRAMS(X)                                                          \
-    X(commit, "commit_seconds", "From proposing a command to its outcome")             \
+    X(commit, "commit_seconds",                                                        \
+      "From reading a command (receives apart) to its outcome")                        \
     X(lateness, "fire_lateness_seconds",                                               \
       "From the due time of a queue's earliest message to the FIRE applied")           \
     X(loop, "loop_turn_seconds", "Work between two polls of the event loop")           \

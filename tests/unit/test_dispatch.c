@@ -56,7 +56,7 @@ static int ask(struct client *c, struct op_request *request, uint64_t id)
 
     request->id = id;
     assert_int_equal(op_encode_request(request, &b), HF_OK);
-    rc = dispatch_request(dispatch, &c->session, slice_of(b.data, b.len));
+    rc = dispatch_request(dispatch, &c->session, slice_of(b.data, b.len), uv_hrtime());
     op_buffer_done(&b);
     return rc;
 }
@@ -184,7 +184,7 @@ static void bytes_that_are_no_message_are_answered_and_end_it(void **state)
 {
     (void)state;
     assert_int_equal(dispatch_request(dispatch, &clients[0].session,
-                                      slice_of("\xdd\xff\xff\xff\xff", 5)),
+                                      slice_of("\xdd\xff\xff\xff\xff", 5), uv_hrtime()),
                      HF_E_PROTOCOL);
     assert_int_equal(clients[0].answers, 1);
     assert_int_equal(clients[0].status, HF_E_PROTOCOL);
@@ -195,7 +195,8 @@ static void unknown_operation_is_answered_with_its_id(void **state)
 {
     (void)state;
     assert_int_equal(dispatch_request(dispatch, &clients[0].session,
-                                      slice_of("\x93\x05\xcd\x03\xe7\x80", 6)),
+                                      slice_of("\x93\x05\xcd\x03\xe7\x80", 6),
+                                      uv_hrtime()),
                      HF_OK);
     assert_int_equal(clients[0].id, 5);
     assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
