@@ -1,18 +1,19 @@
-/* tool_command.c: the command table, parsing, help, and how refusals are told. */
+/* tool_command.c: the command table, parsing, and how refusals are told. */
 #include "broker/tool_command.h"
 
 #include "broker/tool_commands.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_CLUSTER    "127.0.0.1:7400"
 #define DEFAULT_TIMEOUT_MS 10000
 #define TIMEOUT_MAX_MS     3600000
+#define SESSIONS_SHARED    1000u
 
-static const struct tool_flag global_flags[] = {
+const struct tool_flag tool_global_flags[] = {
     {"cluster", "HOST:PORT,...", false,
      "any node or nodes of the cluster; else HOLDFAST_CLUSTER, else " DEFAULT_CLUSTER},
     {"timeout", "D", false, "how long to try before giving up (10s)"},
@@ -156,7 +157,8 @@ const struct tool_command tool_commands[] = {
      "run a command for each message",
      "The body comes on stdin; HOLDFAST_ID, HOLDFAST_QUEUE, HOLDFAST_RECEIPT, "
      "HOLDFAST_DELIVERIES, HOLDFAST_FAILURES, HOLDFAST_PRIORITY, HOLDFAST_TAG, "
-     "HOLDFAST_GROUP, HOLDFAST_KEYS, HOLDFAST_SENT_AT and HOLDFAST_ATTR_name are set. "
+     "HOLDFAST_GROUP, HOLDFAST_KEYS (one per line), HOLDFAST_SENT_AT and "
+     "HOLDFAST_ATTR_name are set. "
      "Exit 0 acks the message, 75 releases it, 65 rejects it; anything else fails it "
      "with "
      "the last line of stderr as the reason. The lease is kept while the command runs. "
@@ -166,9 +168,10 @@ const struct tool_command tool_commands[] = {
      "Ends with a line that says whether all nodes agree.", NULL, tool_cluster_status},
     {"cluster digest", "", 0, 0, "have every node hash its state, and compare", NULL,
      NULL, tool_cluster_digest},
-    {"cluster add", "ID", 1, 1, "take in a node that has started and knocked",
-     "It becomes a standby that receives the log; promote it to let it vote.", NULL,
-     tool_cluster_add},
+    {"cluster add", "ID [ADDR]", 1, 2, "take in a node that has started and knocked",
+     "Its address is the one it knocked with: ADDR may be given and is not needed. It "
+     "becomes a standby that receives the log; promote it to let it vote.",
+     NULL, tool_cluster_add},
     {"cluster promote", "ID", 1, 1, "let a standby vote", NULL, NULL,
      tool_cluster_promote},
     {"cluster remove", "ID", 1, 1, "take a node out", NULL, NULL, tool_cluster_remove},
@@ -183,131 +186,6 @@ const struct tool_command tool_commands[] = {
      bench_flags, tool_bench},
     {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL},
 };
-
-/* ---- help ---- */
-
-static void print_flags(FILE *out, const struct tool_flag *flags)
-{
-    for (; flags != NULL && flags->name != NULL; flags++) {
-        char left[64];
-
-        snprintf(left, sizeof left, "--%s%s%s", flags->name,
-                 flags->value != NULL ? " " : "",
-                 flags->value != NULL ? flags->value : "");
-        fprintf(out, "  %-24s %s%s\n", left, flags->help,
-                flags->many ? " (may be repeated)" : "");
-    }
-}
-
-static void print_wrapped(FILE *out, const char *text)
-{
-    size_t column = 0;
-
-    while (*text != '\0') {
-        size_t len = strcspn(text, " ");
-
-        if (column > 0 && column + 1 + len > 80) {
-            fputc('\n', out);
-            column = 0;
-        } else if (column > 0) {
-            fputc(' ', out);
-            column++;
-        }
-        fwrite(text, 1, len, out);
-        column += len;
-        text += len + (text[len] == ' ');
-    }
-    fputc('\n', out);
-}
-
-static void help_command(FILE *out, const struct tool_command *c)
-{
-    fprintf(out, "usage: holdfast %s%s%s%s\n\n", c->name,
-            c->words[0] != '\0' ? " " : "", c->words,
-            c->flags != NULL ? " [FLAGS]" : "");
-    fprintf(out, "%c%s.\n", toupper(c->summary[0]), c->summary + 1);
-    if (c->details != NULL) {
-        print_wrapped(out, c->details);
-    }
-    if (c->flags != NULL) {
-        fputc('\n', out);
-        print_flags(out, c->flags);
-    }
-    fputc('\n', out);
-    print_flags(out, global_flags);
-}
-
-static void help_all(FILE *out)
-{
-    const struct tool_command *c;
-
-    fputs("usage: holdfast COMMAND [WORDS] [FLAGS]\n\n", out);
-    for (c = tool_commands; c->name != NULL; c++) {
-        char left[80];
-
-        snprintf(left, sizeof left, "%s %s", c->name, c->words);
-        fprintf(out, "  %-30s %s\n", left, c->summary);
-    }
-    fputs("\nEvery command explains itself with --help. Everywhere:\n\n", out);
-    print_flags(out, global_flags);
-    fputs(
-        "\nDurations: 500ms 10s 5m 2h 7d. Times: 2031-01-01T00:00:00Z, or Unix ms.\n"
-        "Exit code: 0 done, 1 refused, 2 wrong usage, 3 no leader within --timeout.\n",
-        out);
-}
-
-static void markdown_flags(FILE *out, const struct tool_flag *flags)
-{
-    fputs("\n| flag | |\n|---|---|\n", out);
-    for (; flags->name != NULL; flags++) {
-        fprintf(out, "| `--%s%s%s` | ", flags->name, flags->value != NULL ? " " : "",
-                flags->value != NULL ? flags->value : "");
-        for (const char *at = flags->help; *at != '\0'; at++) {
-            if (*at == '|') {
-                fputc('\\', out);
-            }
-            fputc(*at, out);
-        }
-        fprintf(out, "%s |\n", flags->many ? " (may be repeated)" : "");
-    }
-}
-
-void tool_write_markdown(FILE *out)
-{
-    const struct tool_command *c;
-
-    fputs("# The command line\n\n", out);
-    print_wrapped(
-        out,
-        "`holdfast` talks to a cluster. This page is written by the program itself "
-        "(`holdfast help markdown`); a test compares the two. Each command "
-        "explains itself with `--help`.");
-    fputs("\n## Everywhere\n", out);
-    markdown_flags(out, global_flags);
-    fputs("\n", out);
-    print_wrapped(out,
-                  "Durations are written `500ms`, `10s`, `5m`, `2h`, `7d`; times "
-                  "`2031-01-01T00:00:00Z` or as Unix milliseconds. Flags may stand "
-                  "anywhere; after `--` everything is a word.");
-    fputs("\n| exit code | |\n|---|---|\n| 0 | done |\n| 1 | refused |\n"
-          "| 2 | wrong usage |\n"
-          "| 3 | no leader could be reached within `--timeout`, or the outcome is not "
-          "known |\n\n",
-          out);
-    print_wrapped(out,
-                  "Errors go to stderr as `holdfast: <what>: <why>: <what to do>`.");
-    for (c = tool_commands; c->name != NULL; c++) {
-        fprintf(out, "\n## %s\n\n    holdfast %s%s%s\n\n", c->name, c->name,
-                c->words[0] != '\0' ? " " : "", c->words);
-        fprintf(out, "%c%s.\n", toupper(c->summary[0]), c->summary + 1);
-        if (c->details != NULL) {
-            print_wrapped(out, c->details);
-        }
-        if (c->flags != NULL) {
-            markdown_flags(out, c->flags);
-        }
-    }
-}
 
 /* ---- complaints ---- */
 
@@ -495,7 +373,7 @@ static bool any_with_flag(const char *name, size_t len, const struct tool_flag *
 {
     const struct tool_command *c;
 
-    *out = find_flag(global_flags, name, len);
+    *out = find_flag(tool_global_flags, name, len);
     for (c = tool_commands; c->name != NULL && *out == NULL; c++) {
         *out = find_flag(c->flags, name, len);
     }
@@ -559,7 +437,7 @@ static int check_flags(struct tool *t)
 {
     for (unsigned i = 0; i < t->given_count; i++) {
         const char *name = t->given[i].flag->name;
-        const struct tool_flag *flag = find_flag(global_flags, name, strlen(name));
+        const struct tool_flag *flag = find_flag(tool_global_flags, name, strlen(name));
 
         if (flag == NULL) {
             flag = find_flag(t->command->flags, name, strlen(name));
@@ -642,7 +520,7 @@ static int no_command(struct tool *t, bool help)
             return TOOL_DONE;
         }
         help = help || t->word_count > 0;
-        help_all(help ? stdout : stderr);
+        tool_help_all(help ? stdout : stderr);
         return help ? TOOL_DONE : TOOL_USAGE;
     }
     if (help && is_group(t->words[0])) {
@@ -681,7 +559,7 @@ int tool_main(int argc, char **argv)
     if (!find_command(&t)) {
         rc = no_command(&t, help);
     } else if (help) {
-        help_command(stdout, t.command);
+        tool_help_command(stdout, t.command);
     } else {
         rc = run_command(&t);
     }
@@ -702,6 +580,32 @@ int tool_open_client(const struct tool *t, const struct hf_options *options,
     return hf_client_open(t->cluster, &own, out, error);
 }
 
+/* A shell loop runs `send` thousands of times; were each a session of its own, the
+ * cluster would have to remember them all for an hour. So the runs of one user on one
+ * machine share a thousand sessions, by process id: two that run at the same time never
+ * have the same one. (FNV-1a; any spread will do.) */
+void tool_name_session(struct tool *t)
+{
+    char who[320] = "";
+    size_t len;
+    uint64_t hash = 14695981039346656037ull;
+
+    (void)gethostname(who,
+                      256); /* without a name: shared with other nameless machines */
+    who[256] = '\0';
+    len = strlen(who);
+    snprintf(who + len, sizeof who - len, " %lu %lu", (unsigned long)getuid(),
+             (unsigned long)getpid() % SESSIONS_SHARED);
+    for (unsigned i = 0; i < HF_SESSION_BYTES; i++) {
+        for (const char *at = who; *at != '\0'; at++) {
+            hash = (hash ^ (unsigned char)*at) * 1099511628211ull;
+        }
+        t->session[i] = (unsigned char)(hash >> 32);
+    }
+    t->session[0] |= 1; /* all zero is no session */
+    t->session_named = true;
+}
+
 struct hf_client *tool_client(struct tool *t)
 {
     struct hf_options options;
@@ -711,6 +615,7 @@ struct hf_client *tool_client(struct tool *t)
         return t->client;
     }
     hf_options_init(&options);
+    options.session = t->session_named ? t->session : NULL;
     if (tool_open_client(t, &options, &t->client, &error) != HF_OK) {
         (void)tool_usage(t, "--cluster %s: %s", t->cluster, error.sentence);
         return NULL;

@@ -54,13 +54,22 @@ struct tool {
     unsigned word_count;
     struct tool_given *given;
     unsigned given_count;
+    unsigned char session[HF_SESSION_BYTES];
+    bool session_named;
     struct hf_client *client; /* opened by tool_client */
 };
 
 /* Parse and run; the exit code of the program. */
 int tool_main(int argc, char **argv);
 
-/* docs/cli.md, from the table. */
+/* The flags that every command has. */
+extern const struct tool_flag tool_global_flags[];
+
+/* ---- help (tool_help.c) ---- */
+
+void tool_help_command(FILE *out, const struct tool_command *c);
+void tool_help_all(FILE *out);
+/* docs/cli.md. */
 void tool_write_markdown(FILE *out);
 
 /* ---- for commands ---- */
@@ -94,6 +103,9 @@ struct hf_client *tool_client(struct tool *t);
 /* A further client with the same settings, for a thread. */
 int tool_open_client(const struct tool *t, const struct hf_options *options,
                      struct hf_client **out, struct hf_error *error);
+
+/* Before tool_client: a session that this command line can come back to. */
+void tool_name_session(struct tool *t);
 
 /* Print one line of JSON; takes the object. */
 void tool_print(json_t *object);

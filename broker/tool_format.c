@@ -408,6 +408,14 @@ static void put_i64(json_t *object, const char *name, int64_t value)
     json_object_set_new(object, name, json_integer(value));
 }
 
+static void put_bytes_or_null(json_t *object, const char *name, struct hf_bytes bytes)
+{
+    if (bytes.data == NULL) {
+        json_object_set_new(object, name, json_null());
+    }
+    format_json_bytes(object, name, bytes);
+}
+
 json_t *format_json_message(const struct hf_message *m)
 {
     json_t *object = json_object();
@@ -424,13 +432,13 @@ json_t *format_json_message(const struct hf_message *m)
     format_json_bytes(object, "body", m->body);
     json_object_set_new(object, "attributes",
                         format_json_attributes(m->attributes, m->attribute_count));
-    format_json_bytes(object, "tag", m->tag);
+    put_bytes_or_null(object, "tag", m->tag);
     for (size_t i = 0; i < m->key_count; i++) {
         /* A key that is not UTF-8 cannot be shown in JSON and is left out. */
         json_array_append_new(keys, json_stringn(m->keys[i].data, m->keys[i].len));
     }
     json_object_set_new(object, "keys", keys);
-    format_json_bytes(object, "group", m->group);
+    put_bytes_or_null(object, "group", m->group);
     put_u64(object, "priority", m->priority);
     put_u64(object, "deliveries", m->deliveries);
     put_u64(object, "failures", m->failures);

@@ -139,11 +139,13 @@ static void print_sent(const struct tool *t, const struct hf_send_result *r)
 
 static int send_one(struct tool *t, const struct template *m, struct hf_bytes body)
 {
-    struct hf_client *client = tool_client(t);
     struct hf_send_entry entry = m->entry;
     struct hf_send_result result;
+    struct hf_client *client;
     struct hf_error error;
 
+    tool_name_session(t);
+    client = tool_client(t);
     if (client == NULL) {
         return TOOL_USAGE;
     }

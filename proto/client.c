@@ -301,7 +301,9 @@ static void open_session(struct hf_client *c)
         c->scan_ms = now_mono() + FINDER_PACE_MS; /* then it is tried again */
         return;
     }
-    client_random(c->session);
+    if (!c->session_given) {
+        client_random(c->session);
+    }
     c->session_generation++;
     c->session_state = SESSION_OPENING;
     memcpy(call->session, c->session, sizeof call->session);
@@ -511,6 +513,17 @@ static bool counts_as_done(const struct client_call *call, int status)
            status == HF_E_QUEUE_NOT_FOUND;
 }
 
+/* What the cluster knew of this number is gone, and it may have been stored. */
+static void end_forgotten(struct hf_client *c, struct client_call *call)
+{
+    struct hf_error unknown;
+
+    (void)client_error(&unknown, HF_E_UNKNOWN_OUTCOME,
+                       "the producer session was forgotten, or taken over, while an "
+                       "answer was missing");
+    end_failed(c, call, &unknown);
+}
+
 static void on_refusal(struct hf_client *c, struct client_call *call, unsigned node,
                        const struct op_error *error, int64_t now_ms)
 {
@@ -528,16 +541,18 @@ static void on_refusal(struct hf_client *c, struct client_call *call, unsigned n
         if (call->numbered && renumber_send(c, call)) {
             land(c, call);
         } else if (call->numbered) {
-            struct hf_error unknown;
-
-            (void)client_error(
-                &unknown, HF_E_UNKNOWN_OUTCOME,
-                "the producer session was forgotten while an answer was missing");
-            end_failed(c, call, &unknown);
+            end_forgotten(c, call);
         } else {
             end_with(c, call, error);
         }
         return;
+    case HF_E_INVALID_ARGUMENT:
+        if (call->numbered && call->doubt &&
+            slice_equal(error->element, slice_text("epoch"))) {
+            end_forgotten(c, call);
+            return;
+        }
+        break;
     default:
         break;
     }
@@ -1003,6 +1018,10 @@ int hf_client_open(const char *cluster, const struct hf_options *options,
     snprintf(c->name, sizeof c->name, "%s", options->name != NULL ? options->name : "");
     c->timeout_ms = options->timeout_ms;
     c->unnumbered = options->unnumbered != 0;
+    c->session_given = options->session != NULL;
+    if (c->session_given) {
+        memcpy(c->session, options->session, sizeof c->session);
+    }
     c->inflight_max = options->inflight_max;
     c->next_id = 1;
     c->scan_ms = INT64_MAX;

@@ -105,6 +105,7 @@ struct hf_client {
     int64_t scan_ms;     /* no deadline and no retry is due before this */
     bool in_callback;
     enum session_state session_state;
+    bool session_given; /* by the caller, in session: opened again, not replaced */
     uint8_t session[CLIENT_SESSION_BYTES];
     uint32_t session_generation;
     uint32_t epoch;

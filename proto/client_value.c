@@ -14,6 +14,7 @@ _Static_assert(HF_RECEIPT_BYTES == RECEIPT_BYTES,
 _Static_assert(HF_RECEIPT_TEXT == RECEIPT_TEXT,
                "the receipt of holdfast.h is the wire's");
 _Static_assert(HF_ID_TEXT == MESSAGE_ID_TEXT, "the id of holdfast.h is the wire's");
+_Static_assert(HF_SESSION_BYTES == CLIENT_SESSION_BYTES, "and so is the session");
 _Static_assert(HF_BATCH_MAX == LIMIT_BATCH, "the batch of holdfast.h is the wire's");
 _Static_assert(HF_ADDRESS_BYTES == LIMIT_ADDRESS + 1,
                "the address of holdfast.h is the wire's");

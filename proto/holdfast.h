@@ -176,11 +176,18 @@ enum hf_gone {
 
 struct hf_client;
 
+#define HF_SESSION_BYTES 16
+
 struct hf_options {
-    const char *name;      /* who this is, shown by peek and stats; NULL = none */
-    int64_t timeout_ms;    /* of a call; a receive may take its wait longer. 1..3600000,
-                              default 10000 */
-    int release_on_close;  /* give back what is leased when the connection ends */
+    const char *name;     /* who this is, shown by peek and stats; NULL = none */
+    int64_t timeout_ms;   /* of a call; a receive may take its wait longer. 1..3600000,
+                             default 10000 */
+    int release_on_close; /* give back what is leased when the connection ends */
+    /* HF_SESSION_BYTES of the producer session to open, or to take over from whoever
+     * held it: his sends are refused from then on. NULL: a new one. A cluster keeps a
+     * session for an hour after its last use, and 100,000 of them: a program that is
+     * started over and over for one send should come back to the same few. */
+    const unsigned char *session;
     int unnumbered;        /* sends are not numbered: a lost answer ends as
                               HF_E_UNKNOWN_OUTCOME */
     unsigned inflight_max; /* requests on the wire at once, 1..512, default 256 */

@@ -950,6 +950,58 @@ static void fresh_send_survives_a_forgotten_session(void **state)
     bed_close(&bed);
 }
 
+/* A session that the caller names is opened under that name, again when it was
+ * forgotten: its numbers begin anew with each opening. */
+static void named_session_is_opened_by_name(void **state)
+{
+    static const unsigned char name[] = "a session by name";
+    struct hf_options options;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    hf_client_close(bed.client);
+    hf_options_init(&options);
+    options.session = name;
+    assert_int_equal(hf_client_open(bed.a->address, &options, &bed.client, NULL),
+                     HF_OK);
+    fake_script(bed.a, forget_once);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    assert_int_equal(fake_seen(bed.a), 4);
+    assert_memory_equal(bed.a->seen[1].session, name, 16);
+    assert_memory_equal(bed.a->seen[3].session, name, 16);
+    assert_int_equal(bed.a->seen[3].sequence, 1);
+    bed_close(&bed);
+}
+
+static enum act lose_then_fence(struct fake *f, const struct op_request *request,
+                                struct op_reply *reply)
+{
+    if (request->op != OP_SEND) {
+        return answer_ok(f, request, reply);
+    }
+    if (f->step++ == 0) {
+        return ACT_CLOSE;
+    }
+    reply->error.status = HF_E_INVALID_ARGUMENT;
+    reply->error.element = slice_text("epoch");
+    return ACT_REPLY;
+}
+
+/* Fenced by another producer: a plain refusal for a send that was not answered before,
+ * an unknown outcome for one that may have been stored. */
+static void fenced_send_is_told_apart(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, lose_then_fence);
+    assert_int_equal(send_one(&bed, NULL), HF_E_UNKNOWN_OUTCOME);
+    assert_int_equal(send_one(&bed, NULL), HF_E_INVALID_ARGUMENT);
+    bed_close(&bed);
+}
+
 static enum act lose_then_forget(struct fake *f, const struct op_request *request,
                                  struct op_reply *reply)
 {
@@ -1239,6 +1291,31 @@ static void long_poll_survives_the_leader(void **state)
     bed_close(&bed);
 }
 
+/* Long polls are silent by nature; a stopped leader is left all the same, and the poll
+ * goes on elsewhere. */
+static void silent_leader_is_left_by_a_long_poll(void **state)
+{
+    static const char *const queue[] = {"q"};
+    struct hf_receive receive = {
+        .queues = queue, .queue_count = 1, .max = 1, .wait_ms = 20000};
+    struct hf_messages *messages;
+    struct bed bed;
+    int64_t began;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    assert_int_equal(hf_ping(bed.client, &bed.error), HF_OK);
+    fake_freeze(bed.a);
+    fake_script(bed.b, take_receive);
+    fake_lead(bed.b, bed.b, 2);
+    began = now_ms();
+    assert_int_equal(hf_receive(bed.client, &receive, &messages, &bed.error), HF_OK);
+    hf_messages_free(messages);
+    assert_true(now_ms() - began < 2500);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+}
+
 static enum act empty_then_message(struct fake *f, const struct op_request *request,
                                    struct op_reply *reply)
 {
@@ -1449,12 +1526,15 @@ int main(void)
         cmocka_unit_test(silence_after_writing_is_unknown),
         cmocka_unit_test(silent_leader_is_left),
         cmocka_unit_test(slow_leader_is_kept),
+        cmocka_unit_test(silent_leader_is_left_by_a_long_poll),
         cmocka_unit_test(malformed_answer_costs_the_connection_only),
         cmocka_unit_test(passing_refusal_is_tried_again),
         cmocka_unit_test(refusal_beyond_the_limit_ends_the_call),
         cmocka_unit_test(refusal_of_the_argument_ends_the_call),
         cmocka_unit_test(repeated_delete_that_finds_nothing_is_done),
         cmocka_unit_test(session_is_opened_without_delay),
+        cmocka_unit_test(named_session_is_opened_by_name),
+        cmocka_unit_test(fenced_send_is_told_apart),
         cmocka_unit_test(fresh_send_survives_a_forgotten_session),
         cmocka_unit_test(resend_meeting_a_forgotten_session_is_unknown),
         cmocka_unit_test(answers_in_any_order_find_their_calls),
