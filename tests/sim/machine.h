@@ -3,7 +3,8 @@
  * The seam at which the state machine can be exchanged. A machine lives in memory; what
  * survives a crash is the newest checkpoint that was finished, or a state that was
  * staged and switched to. The one in hash.c keeps a hash over everything applied:
- * small, and two nodes that differ anywhere differ there. */
+ * small, and two nodes that differ anywhere differ there. The one in lmdb.c is the
+ * production state machine. */
 #ifndef HF_TESTS_SIM_MACHINE_H
 #define HF_TESTS_SIM_MACHINE_H
 
@@ -27,6 +28,7 @@ struct sim_machine_ops {
 };
 
 extern const struct sim_machine_ops sim_hash_machine;
+extern const struct sim_machine_ops sim_lmdb_machine;
 
 /* FNV-1a, as the checker uses it too. */
 uint64_t sim_hash(uint64_t seed, const void *data, size_t len);

@@ -2,9 +2,11 @@
  * again.
  *
  *     sim [--seeds N] [--from K] [--nodes N] [--mode plain|roles|replace|solo]
- *         [--control NAME] [--jobs N] [--calm] [--expect-found] [--verbose] [--trace]
+ *         [--machine hash|lmdb] [--control NAME] [--jobs N] [--calm] [--expect-found]
+ *         [--verbose] [--trace]
  *
- * Without --mode the mode is drawn from the seed. With --control a guard is switched
+ * The nodes apply to a hash (fast), or with --machine lmdb to the production state
+ * machine. Without --mode the mode is drawn from the seed. With --control a guard is switched
  * off or a fault planted; with --expect-found the program succeeds only if the checker
  * finds it. */
 #include "tests/sim/world.h"
@@ -51,6 +53,7 @@ struct arguments {
     int mode; /* -1: drawn */
     uint32_t disabled_guards;
     const char *control;
+    const struct sim_machine_ops *machine;
     unsigned jobs;
     bool calm;
     bool expect_found;
@@ -122,7 +125,7 @@ static void run_seeds(const struct arguments *a, struct shared *s, unsigned job)
             .calm = a->calm,
             .verbose = a->verbose,
             .trace = a->trace,
-            .machine = &sim_hash_machine,
+            .machine = a->machine,
         };
         struct world_figures figures;
         const char *violation;
@@ -200,6 +203,19 @@ static int parse_mode(struct arguments *a, const char *name)
     return -1;
 }
 
+static int parse_machine(struct arguments *a, const char *name)
+{
+    if (strcmp(name, "hash") == 0) {
+        a->machine = &sim_hash_machine;
+        return 0;
+    }
+    if (strcmp(name, "lmdb") == 0) {
+        a->machine = &sim_lmdb_machine;
+        return 0;
+    }
+    return -1;
+}
+
 static int parse(struct arguments *a, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -233,6 +249,8 @@ static int parse(struct arguments *a, int argc, char **argv)
             a->jobs = (unsigned)strtoul(value, NULL, 0);
         } else if (strcmp(name, "--mode") == 0) {
             rc = parse_mode(a, value);
+        } else if (strcmp(name, "--machine") == 0) {
+            rc = parse_machine(a, value);
         } else if (strcmp(name, "--control") == 0) {
             rc = parse_control(a, value);
         } else {
@@ -256,14 +274,17 @@ static int parse(struct arguments *a, int argc, char **argv)
 static void print_replay(const struct arguments *a, const char *program, uint64_t seed)
 {
     printf(
-        "replay: %s --from %" PRIu64 " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s\n",
+        "replay: %s --from %" PRIu64
+        " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s%s\n",
         program, seed, a->nodes, modes[mode_of(a, seed)], a->calm ? " --calm" : "",
+        a->machine == &sim_lmdb_machine ? " --machine lmdb" : "",
         a->control != NULL ? " --control " : "", a->control != NULL ? a->control : "");
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {.seeds = 100, .from = 1, .nodes = 3, .mode = -1};
+    struct arguments a = {.seeds = 100, .from = 1, .nodes = 3, .mode = -1,
+                          .machine = &sim_hash_machine};
     struct timespec begin;
     struct timespec end;
     struct shared *s;
