@@ -1,19 +1,20 @@
 /* admin.c: see admin.h. One handler for all requests; each answer is built whole in
  * memory. */
 #include "broker/admin.h"
-#include "broker/config.h"
+#include "broker/address.h"
 #include "broker/console.h"
 #include "broker/log.h"
 #include "proto/check.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define ADMIN_CONNECTIONS 64u
@@ -338,48 +339,30 @@ static void admin_on_error(void *ctx, const char *format, va_list args)
     log_line(LOG_DEBUG, "admin", "%s", text);
 }
 
-static int admin_resolve(const char *address, struct addrinfo **info, char *why,
-                         size_t size)
-{
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM};
-    char host[LIMIT_ADDRESS + 1];
-    char service[8];
-    uint16_t port;
-    int rc;
-
-    CHECK(config_address(address, host, sizeof host, &port));
-    snprintf(service, sizeof service, "%u", port);
-    rc = getaddrinfo(host, service, &hints, info);
-    if (rc != 0) {
-        snprintf(why, size, "%s cannot be resolved: %s", address, gai_strerror(rc));
-        return HF_E_IO;
-    }
-    return HF_OK;
-}
-
 static int admin_start_daemon(struct admin *a, const char *address, char *why,
                               size_t size)
 {
     const union MHD_DaemonInfo *epoll;
-    struct addrinfo *info;
-    unsigned flags = MHD_USE_EPOLL | MHD_USE_ERROR_LOG;
-    int rc = admin_resolve(address, &info, why, size);
+    int fd;
+    int rc = address_bind(address, &fd, why, size);
 
     if (rc != HF_OK) {
         return rc;
     }
-    if (info->ai_family == AF_INET6) {
-        flags |= MHD_USE_IPv6;
+    if (listen(fd, ADMIN_CONNECTIONS) != 0) {
+        snprintf(why, size, "%s", strerror(errno));
+        close(fd);
+        return HF_E_IO;
     }
+    /* The daemon takes the socket. */
     a->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, admin_on_request, a, MHD_OPTION_SOCK_ADDR, info->ai_addr,
-        MHD_OPTION_CONNECTION_LIMIT, ADMIN_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        ADMIN_TIMEOUT_S, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
-        MHD_OPTION_EXTERNAL_LOGGER, admin_on_error, NULL, MHD_OPTION_END);
-    freeaddrinfo(info);
+        MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, admin_on_request, a,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, ADMIN_CONNECTIONS,
+        MHD_OPTION_CONNECTION_TIMEOUT, ADMIN_TIMEOUT_S, MHD_OPTION_EXTERNAL_LOGGER,
+        admin_on_error, NULL, MHD_OPTION_END);
     if (a->daemon == NULL) {
-        snprintf(why, size, "%s: %s", address, strerror(errno));
+        snprintf(why, size, "the HTTP daemon does not start");
+        close(fd);
         return HF_E_IO;
     }
     epoll = MHD_get_daemon_info(a->daemon, MHD_DAEMON_INFO_EPOLL_FD);

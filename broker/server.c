@@ -13,6 +13,7 @@
  * so that waiting receives and unfinished requests are answered); the last answers are
  * flushed; everything is closed; the loop ends. */
 #include "broker/server.h"
+#include "broker/address.h"
 #include "broker/admin.h"
 #include "broker/conn.h"
 #include "broker/dispatch.h"
@@ -20,14 +21,11 @@
 #include "broker/log.h"
 #include "proto/check.h"
 
-#include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define SERVER_BACKLOG       1024
@@ -423,41 +421,6 @@ static const struct admin_calls server_admin_calls = {
 
 /* ---- start ---- */
 
-/* A bound socket that does not listen yet. */
-static int bind_socket(const char *address, int *out, char *why, size_t size)
-{
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM};
-    struct addrinfo *info;
-    char host[LIMIT_ADDRESS + 1];
-    char service[8];
-    uint16_t port;
-    int one = 1;
-    int rc;
-    int fd;
-
-    CHECK(config_address(address, host, sizeof host, &port));
-    snprintf(service, sizeof service, "%u", port);
-    rc = getaddrinfo(host, service, &hints, &info);
-    if (rc != 0) {
-        snprintf(why, size, "%s", gai_strerror(rc));
-        return HF_E_IO;
-    }
-    fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-        bind(fd, info->ai_addr, info->ai_addrlen) != 0) {
-        snprintf(why, size, "%s", strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        freeaddrinfo(info);
-        return HF_E_IO;
-    }
-    freeaddrinfo(info);
-    *out = fd;
-    return HF_OK;
-}
-
 static void server_fail(const char *what, const char *why, const char *remedy)
 {
     log_fatal(what, why, remedy);
@@ -468,7 +431,7 @@ static int server_bind(struct server *s)
     char why[256];
     int fd;
 
-    if (bind_socket(s->config->listen, &fd, why, sizeof why) != HF_OK) {
+    if (address_bind(s->config->listen, &fd, why, sizeof why) != HF_OK) {
         char what[192];
 
         snprintf(what, sizeof what, "listening for clients on %s", s->config->listen);
