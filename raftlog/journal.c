@@ -125,6 +125,10 @@ int journal_found(const struct journal_config *config, const struct membership *
      * again. */
     rc = vote_write(&vote, 1, 0, false);
     if (rc == HF_OK) {
+        /* The beginning of a segment may be left from an attempt that died. */
+        rc = config->disk.ops->segment_truncate(config->disk.ctx, segment, 0);
+    }
+    if (rc == HF_OK) {
         first.len = (uint32_t)membership_encode(m, payload);
         rc = wal_begin(config->disk, config->log_id, segment, 1, &first);
     }
@@ -345,9 +349,8 @@ uint64_t journal_cut_for(const struct journal *j, uint64_t index,
     if (hold > 0 && cut >= hold) {
         cut = hold - 1;
     }
-    while (cut >= first &&
-           wal_bytes_above(j->wal, cut - 1) - wal_bytes_above(j->wal, index) <
-               trailing_bytes) {
+    while (cut >= first && wal_bytes_above(j->wal, cut) -
+                                   wal_bytes_above(j->wal, index - 1) < trailing_bytes) {
         cut--;
     }
     return cut < first ? first - 1 : cut;
