@@ -25,7 +25,7 @@ struct claim {
  * same receipts; else 0. */
 uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
                       struct claim *claims, uint32_t capacity);
-/* Is there a record of this id at all? Cheap; attempt_find may still find nothing held. */
+/* Is there a record of this id? Cheap; attempt_find may still find nothing held. */
 bool attempt_known(struct machine *m, uint32_t queue, struct slice attempt);
 void attempt_put(struct machine *m, uint32_t queue, struct slice attempt,
                  const struct claim *claims, uint32_t count);

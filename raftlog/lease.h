@@ -20,8 +20,8 @@ enum hold_kind {
     /* The receipt is the last one handed out; slot and place are valid, the cursor of
      * the place's tree is on it. */
     HOLD_CURRENT,
-    HOLD_STALE,   /* handed out again, or moved on; place.state is where it is now */
-    HOLD_GONE     /* no such message; gone and gone_epoch say why */
+    HOLD_STALE, /* handed out again, or moved on; place.state is where it is now */
+    HOLD_GONE   /* no such message; gone and gone_epoch say why */
 };
 
 struct hold {

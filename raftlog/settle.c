@@ -11,8 +11,8 @@
  *   handed out again         StaleReceipt   StaleReceipt        StaleReceipt
  *   acked by this receipt    already        MessageNotFound     MessageNotFound
  *
- * The leader's own releases (undelivered, closed) are StaleReceipt, too, once the receive
- * was asked again under its attempt id.
+ * The leader's own releases (undelivered, closed) are StaleReceipt, too, once the
+ * receive was asked again under its attempt id.
  *
  * With strict_receipts everything but the first row is StaleReceipt. */
 #include "raftlog/apply.h"
@@ -137,8 +137,7 @@ static void end(struct settling *s, uint64_t id, struct hold *h, int64_t delay_m
     }
     /* Whoever asked again holds these receipts now: a connection that failed before
      * must not take the messages out of its hands. */
-    if ((s->op->undelivered || s->op->closed) &&
-        (h->slot.flags & SLOT_REPEATED) != 0) {
+    if ((s->op->undelivered || s->op->closed) && (h->slot.flags & SLOT_REPEATED) != 0) {
         answer_stale(s->m, r, h->place, "the receive was asked again");
         return;
     }

@@ -31,7 +31,7 @@ struct machine {
 
     uint64_t applied;
     uint64_t term;
-    /* Cluster time: the largest stamp applied, the time of the command being applied. */
+    /* Cluster time: the largest stamp applied; the time of the present command. */
     int64_t now_ms;
     uint64_t next_id;
     uint32_t next_queue;

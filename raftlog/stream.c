@@ -4,15 +4,15 @@
  * directory whose trees are built by appending. Independent of pages: it is smaller
  * than the file, and works across page sizes.
  *
- *     header, 40 bytes:
- *         u32 magic "HFX1"  u32 version 1  u64 index  u64 term  u16 shard  u16 trees
- *         u64 reserved (0)  u32 CRC-32C of the 36 bytes before
- *     chunk:
- *         u32 length, not 0  u32 CRC-32C of the payload, seeded with that of the chunk
- *         before  payload: whole records {u8 tree, u8 key length, u32 value length, key,
- *         value}
- *     trailer:
- *         u32 0  then per tree u64 count  u32 CRC-32C of the counts, seeded likewise
+ *     header, 40 bytes
+ *         u32 magic "HFX1"  u32 version 1  u64 index  u64 term  u16 shard
+ *         u16 trees  u64 reserved (0)  u32 CRC-32C of the 36 bytes before
+ *     chunk
+ *         u32 length, not 0
+ *         u32 CRC-32C of the payload, seeded with that of the chunk before
+ *         whole records: u8 tree, u8 key length, u32 value length, key, value
+ *     trailer
+ *         u32 0  then per tree u64 count  u32 CRC-32C of them, seeded likewise
  *
  * Records come tree by tree in key order. A version that knows more trees still reads
  * this one; one that knows fewer refuses it. */
