@@ -15,21 +15,18 @@
  * for others to take. */
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
+#include "broker/tool_spawn.h"
 #include "proto/clock.h"
 #include "proto/keeper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,12 +36,6 @@
 #define AHEAD_MS        2000
 #define SHORT_MS        50 /* commands that take less on average are fetched ahead for */
 #define GIVE_UP_MS      43200000
-#define REASON_MAX      256u
-#define ENV_MAX         96u
-#define EXIT_RELEASE    75 /* EX_TEMPFAIL */
-#define EXIT_REJECT     65 /* EX_DATAERR */
-
-extern char **environ;
 
 enum work_state { WORK_WAITING, WORK_RUNNING, WORK_SETTLING };
 
@@ -62,11 +53,7 @@ struct work {
     const struct hf_message *message;
     int64_t received_ms;
     int64_t started_ms;
-    pid_t pid;
-    int errors;                /* the read end of the command's stderr, or -1 */
-    char line[REASON_MAX + 1]; /* the last line of stderr so far */
-    size_t line_len;
-    bool line_ended;
+    struct spawn command;
     enum hf_settle_kind kind;
 };
 
@@ -246,7 +233,7 @@ static void fill_entry(const struct work *work, struct hf_settle_entry *entry)
     memset(entry, 0, sizeof *entry);
     entry->receipt = work->message->receipt;
     if (work->kind == HF_FAIL || work->kind == HF_REJECT) {
-        entry->reason = hf_data(work->line, work->line_len);
+        entry->reason = hf_data(work->command.line, work->command.line_len);
     }
     if (work->kind == HF_RELEASE) {
         entry->has_delay = 1;
@@ -390,7 +377,6 @@ static void take_message(struct worker *w, struct batch *batch,
     batch->users++;
     work->message = m;
     work->received_ms = mono_ms();
-    work->errors = -1;
     w->held++;
     learn_lease(w, life);
     if (w->stopping ||
@@ -475,306 +461,29 @@ static void receive_some(struct worker *w)
 
 /* ---- commands ---- */
 
-struct environment {
-    char *own[ENV_MAX];
-    unsigned own_count;
-    char **all;
-};
-
-static void put_env(struct environment *e, const char *name, struct hf_bytes value)
-{
-    char *pair;
-
-    if (e->own_count == ENV_MAX) {
-        return;
-    }
-    /* An environment cannot hold a zero: what follows one is cut. */
-    if (asprintf(&pair, "HOLDFAST_%s=%.*s", name, (int)value.len,
-                 value.data != NULL ? (const char *)value.data : "") >= 0) {
-        e->own[e->own_count++] = pair;
-    }
-}
-
-static void put_env_number(struct environment *e, const char *name, int64_t value)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRId64, value);
-    put_env(e, name, hf_text(text));
-}
-
-static void put_env_attribute(struct environment *e, const struct hf_attribute *a)
-{
-    char name[80] = "ATTR_";
-    char value[400];
-    size_t len = a->name.len < 64 ? a->name.len : 64;
-    FILE *out;
-
-    for (size_t i = 0; i < len; i++) {
-        char c = ((const char *)a->name.data)[i];
-        bool plain =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-        name[5 + i] = plain ? c : '_';
-    }
-    name[5 + len] = '\0';
-    if (a->type == HF_TEXT || a->type == HF_DATA) {
-        put_env(e, name, a->bytes);
-        return;
-    }
-    out = fmemopen(value, sizeof value, "w");
-    if (out != NULL) {
-        format_value(out, a);
-        fclose(out);
-        put_env(e, name, hf_text(value));
-    }
-}
-
-static void put_env_keys(struct environment *e, const struct hf_message *m)
-{
-    char text[8 * 130];
-    size_t len = 0;
-
-    for (size_t i = 0; i < m->key_count; i++) {
-        int n = snprintf(text + len, sizeof text - len, "%s%.*s", i > 0 ? "\n" : "",
-                         (int)m->keys[i].len, (const char *)m->keys[i].data);
-
-        len += n > 0 && (size_t)n < sizeof text - len ? (size_t)n : 0;
-    }
-    put_env(e, "KEYS", hf_data(text, len));
-}
-
-static bool fill_environment(struct environment *e, const struct hf_message *m)
-{
-    char id[HF_ID_TEXT];
-    char receipt[HF_RECEIPT_TEXT] = "";
-    size_t inherited = 0;
-
-    memset(e, 0, sizeof *e);
-    hf_id_format(m->id, id);
-    (void)hf_receipt_format(m->receipt, receipt); /* of another version: empty */
-    put_env(e, "ID", hf_text(id));
-    put_env(e, "QUEUE", m->queue);
-    put_env(e, "RECEIPT", hf_text(receipt));
-    put_env_number(e, "DELIVERIES", m->deliveries);
-    put_env_number(e, "FAILURES", m->failures);
-    put_env_number(e, "PRIORITY", m->priority);
-    put_env_number(e, "SENT_AT", m->sent_at);
-    put_env(e, "TAG", m->tag);
-    put_env(e, "GROUP", m->group);
-    put_env_keys(e, m);
-    for (size_t i = 0; i < m->attribute_count; i++) {
-        put_env_attribute(e, &m->attributes[i]);
-    }
-    while (environ[inherited] != NULL) {
-        inherited++;
-    }
-    e->all = calloc(inherited + e->own_count + 1, sizeof *e->all);
-    if (e->all == NULL) {
-        return false;
-    }
-    memcpy(e->all, environ, inherited * sizeof *e->all);
-    memcpy(e->all + inherited, e->own, e->own_count * sizeof *e->own);
-    return true;
-}
-
-static void drop_environment(struct environment *e)
-{
-    for (unsigned i = 0; i < e->own_count; i++) {
-        free(e->own[i]);
-    }
-    free(e->all);
-}
-
-/* A file in memory, at its start: the command reads it at its own pace and nobody
- * waits. */
-static int body_file(struct hf_bytes body)
-{
-    int fd = memfd_create("holdfast-body", MFD_CLOEXEC);
-    size_t done = 0;
-
-    while (fd >= 0 && done < body.len) {
-        ssize_t n = write(fd, (const char *)body.data + done, body.len - done);
-
-        if (n < 0 && errno != EINTR) {
-            close(fd);
-            return -1;
-        }
-        done += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0 && lseek(fd, 0, SEEK_SET) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-/* Signals as a program expects them at its start, whatever is blocked here. */
-static int spawn(struct worker *w, struct work *work, int in, int errors, char **env)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t defaults;
-    int rc;
-
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    rc = posix_spawn_file_actions_init(&actions);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = posix_spawnattr_init(&attributes);
-    if (rc != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return rc;
-    }
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-    if (rc == 0) {
-        rc = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-    }
-    if (rc == 0) {
-        rc = posix_spawn(&work->pid, w->path, &actions, &attributes, w->argv, env);
-    }
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc;
-}
-
-static void fail_start(struct worker *w, struct work *work, int error)
-{
-    snprintf(work->line, sizeof work->line, "the command could not be started: %s",
-             strerror(error));
-    work->line_len = strlen(work->line);
-    warn(work, "cannot be worked on", work->line);
-    settle_later(w, work, HF_FAIL);
-}
-
 static void start(struct worker *w, struct work *work)
 {
-    struct environment env;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = work};
-    int errors[2] = {-1, -1};
-    int in = body_file(work->message->body);
-    int rc;
 
-    if (in < 0 || pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) {
-        rc = errno;
-        goto fail_files;
+    if (spawn_start(&work->command, w->path, w->argv, work->message) != 0) {
+        warn(work, "cannot be worked on", work->command.line);
+        settle_later(w, work, HF_FAIL);
+        return;
     }
-    /* The command's end blocks, as it expects. */
-    (void)fcntl(errors[1], F_SETFL, 0);
-    rc = fill_environment(&env, work->message) ? spawn(w, work, in, errors[1], env.all)
-                                               : ENOMEM;
-    drop_environment(&env);
-    if (rc != 0) {
-        goto fail_files;
-    }
-    close(in);
-    close(errors[1]);
-    work->errors = errors[0];
-    (void)epoll_ctl(w->epoll, EPOLL_CTL_ADD, work->errors,
-                    &event); /* read at the end, then */
+    /* Should this fail: its stderr is read when it ends. */
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_ADD, work->command.errors, &event);
     work->state = WORK_RUNNING;
     work->started_ms = mono_ms();
     list_add(&w->running, work);
-    return;
-
-fail_files:
-    if (in >= 0) {
-        close(in);
-    }
-    if (errors[0] >= 0) {
-        close(errors[0]);
-        close(errors[1]);
-    }
-    fail_start(w, work, rc);
-}
-
-static void note_errors(struct work *work, const char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (bytes[i] == '\n') {
-            work->line_ended = true;
-            continue;
-        }
-        if (work->line_ended) {
-            work->line_len = 0;
-            work->line_ended = false;
-        }
-        if (work->line_len < REASON_MAX) {
-            work->line[work->line_len++] = bytes[i];
-        }
-    }
-}
-
-/* What is there now; a grandchild may hold the pipe open for ever. */
-static void read_errors(struct work *work)
-{
-    char bytes[4096];
-    ssize_t n;
-
-    while (work->errors >= 0) {
-        n = read(work->errors, bytes, sizeof bytes);
-        if (n > 0) {
-            note_errors(work, bytes, (size_t)n);
-            (void)!write(STDERR_FILENO, bytes,
-                         (size_t)n); /* for who watches; not needed */
-        } else if (n == 0) {
-            close(work->errors); /* which also takes it out of epoll */
-            work->errors = -1;
-        } else if (errno != EINTR) {
-            return;
-        }
-    }
-}
-
-static void say_reason(struct work *work, const char *what, int number)
-{
-    if (work->line_len == 0) {
-        int n = snprintf(work->line, sizeof work->line, what, number);
-
-        work->line_len = n > 0 ? (size_t)n : 0;
-    }
-}
-
-static enum hf_settle_kind verdict(struct work *work, int status)
-{
-    if (WIFSIGNALED(status)) {
-        say_reason(work, "the command was ended by signal %d", WTERMSIG(status));
-        return HF_FAIL;
-    }
-    switch (WEXITSTATUS(status)) {
-    case 0:
-        return HF_ACK;
-    case EXIT_RELEASE:
-        return HF_RELEASE;
-    case EXIT_REJECT:
-        say_reason(work, "the command rejected it (exit code %d)", EXIT_REJECT);
-        return HF_REJECT;
-    default:
-        say_reason(work, "the command ended with exit code %d", WEXITSTATUS(status));
-        return HF_FAIL;
-    }
 }
 
 static void end_command(struct worker *w, struct work *work, int status)
 {
     int64_t took_ms = mono_ms() - work->started_ms;
 
-    read_errors(work);
-    if (work->errors >= 0) {
-        close(work->errors);
-        work->errors = -1;
-    }
     w->average_ms = w->average_ms < 0 ? took_ms : (w->average_ms * 7 + took_ms) / 8;
     list_remove(&w->running, work);
-    settle_later(w, work, verdict(work, status));
+    settle_later(w, work, spawn_end(&work->command, status));
 }
 
 static void reap(struct worker *w)
@@ -784,7 +493,7 @@ static void reap(struct worker *w)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (work = w->running.first; work != NULL && work->pid != pid;
+        for (work = w->running.first; work != NULL && work->command.pid != pid;
              work = work->next) {
         }
         if (work != NULL) {
@@ -827,7 +536,7 @@ static void on_events(struct worker *w)
         if (events[i].data.ptr == NULL) {
             signalled = true;
         } else {
-            read_errors(events[i].data.ptr);
+            spawn_read(&((struct work *)events[i].data.ptr)->command);
         }
     }
     /* Last: it frees nothing, but takes work out of the state these events were for. */
@@ -899,30 +608,6 @@ static int work_off(struct worker *w)
 
 /* ---- start and end ---- */
 
-/* As execvp would find it, once for all messages. NULL: there is no such program. */
-static char *find_program(const char *name)
-{
-    const char *path = getenv("PATH");
-    char *full;
-
-    if (strchr(name, '/') != NULL) {
-        return access(name, X_OK) == 0 ? strdup(name) : NULL;
-    }
-    for (path = path != NULL ? path : "/bin:/usr/bin"; *path != '\0';) {
-        size_t len = strcspn(path, ":");
-
-        if (asprintf(&full, "%.*s%s%s", (int)len, path, len > 0 ? "/" : "", name) < 0) {
-            return NULL;
-        }
-        if (access(full, X_OK) == 0) {
-            return full;
-        }
-        free(full);
-        path += len + (path[len] == ':');
-    }
-    return NULL;
-}
-
 static bool open_events(struct worker *w)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -985,7 +670,7 @@ int tool_worker(struct tool *t)
     w.average_ms = -1;
     w.epoll = -1;
     w.signals = -1;
-    w.path = find_program(w.argv[0]);
+    w.path = spawn_find_program(w.argv[0]);
     if (w.path == NULL) {
         return tool_usage(t, "there is no program '%s'", w.argv[0]);
     }

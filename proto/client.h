@@ -117,7 +117,11 @@ struct hf_client {
     struct hf_stamp stamp;
 };
 
-/* ---- calls (client.c) ---- */
+/* ---- calls (client_call.c) ---- */
+
+int64_t client_now_ms(void);
+/* 16 random bytes. */
+void client_random(uint8_t bytes[CLIENT_SESSION_BYTES]);
 
 /* Zeroed, on the heap; NULL when out of memory. client_begin takes it. */
 struct client_call *client_call_new(enum op_code op);
@@ -128,14 +132,48 @@ void client_call_free(struct client_call *call);
  * now (plus the wait of a receive). Never fails. */
 void client_begin(struct hf_client *c, struct client_call *call);
 
-/* Begin, and work until it has ended; then done has run. HF_E_INVALID_ARGUMENT from
- * inside a callback: the call is freed and done has not run. */
-int client_run(struct hf_client *c, struct client_call *call, struct hf_error *error);
+/* NULL: it has ended. */
+struct client_call *client_find(struct hf_client *c, uint64_t id);
+/* A receive that waits: silence is natural. */
+bool client_is_poll(const struct client_call *call);
+
+/* WAITING -> FLYING on the link of this node; and back. */
+void client_take_off(struct hf_client *c, struct client_call *call, unsigned link);
+void client_land(struct hf_client *c, struct client_call *call);
+
+/* Run its `done` and free it. reply and kept as client_done_fn says. */
+void client_end(struct hf_client *c, struct client_call *call,
+                const struct hf_error *error, const struct op_reply *reply,
+                struct client_answer *kept);
+/* With an error; which may be the call's own. */
+void client_end_failed(struct hf_client *c, struct client_call *call,
+                       const struct hf_error *error);
+/* Its time is over: say what is known of it. */
+void client_end_late(struct hf_client *c, struct client_call *call);
 
 void client_answer_free(struct client_answer *answer);
 
-/* 16 random bytes. */
-void client_random(uint8_t bytes[CLIENT_SESSION_BYTES]);
+/* ---- numbers (client_session.c) ---- */
+
+/* Give a send its number. False: it has to wait, for the session or for older sends. */
+bool client_number_send(struct hf_client *c, struct client_call *call);
+/* The session is no longer known: the send takes a number of a new one when it is
+ * written again. False: it may have been stored under the old one, or this happens too
+ * often. */
+bool client_renumber_send(struct hf_client *c, struct client_call *call);
+
+/* ---- answers (client_answer.c) ---- */
+
+/* A message of a node that the finder does not know what to do with. HF_E_PROTOCOL,
+ * HF_E_MEMORY_LOW: it cannot be read; the link is to be lost. */
+int client_on_message(struct hf_client *c, unsigned node, struct slice message,
+                      int64_t now_ms);
+
+/* ---- turns (client.c) ---- */
+
+/* Begin, and work until it has ended; then done has run. HF_E_INVALID_ARGUMENT from
+ * inside a callback: the call is freed and done has not run. */
+int client_run(struct hf_client *c, struct client_call *call, struct hf_error *error);
 
 /* ---- errors and values (client_value.c) ---- */
 
@@ -143,9 +181,21 @@ void client_random(uint8_t bytes[CLIENT_SESSION_BYTES]);
 int client_error(struct hf_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void client_error_from_op(struct hf_error *error, const struct op_error *from);
+int client_out_of_memory(struct hf_error *error);
+/* A queue has a name; the node checks the rest of it. HF_E_INVALID_ARGUMENT. */
+int client_check_name(const char *queue, struct hf_error *error);
+int client_check_batch(const char *queue, size_t count, struct hf_error *error);
 
 struct hf_bytes client_bytes(struct slice s);
 struct slice client_slice(struct hf_bytes b);
+struct optional_ms client_optional(int has, int64_t value);
+
+/* Blocking calls borrow the caller's bytes (copy is false); the others copy them behind
+ * what is packed already. The room was reserved, so that slices into the buffer stay
+ * where they are. */
+struct slice client_keep(struct client_call *call, struct slice from, bool copy);
+struct slice client_keep_bytes(struct client_call *call, struct hf_bytes from,
+                               bool copy);
 
 /* At most this many bytes are appended for these. */
 size_t client_attributes_size(const struct hf_attribute *attributes, size_t count);

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int out_of_memory(struct hf_error *error)
-{
-    return client_error(error, HF_E_MEMORY_LOW, "out of memory");
-}
-
 /* ---- calls that only succeed or fail ---- */
 
 static void on_end(struct client_call *call, const struct hf_error *error,
@@ -47,7 +42,7 @@ int hf_ping(struct hf_client *c, struct hf_error *error)
     struct client_call *call = client_call_new(OP_PING);
 
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     call->safe = true;
     call->read = true;
@@ -60,7 +55,7 @@ static int member_call(struct hf_client *c, enum op_code op, uint64_t node,
     struct client_call *call = client_call_new(op);
 
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     switch (op) {
     case OP_MEMBER_ADD:
@@ -195,7 +190,7 @@ int hf_node_status(struct hf_client *c, const char *address, int digest,
     call = node != NULL ? status_call(c, index, digest, node) : NULL;
     if (call == NULL) {
         free(node);
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     rc = client_run(c, call, error);
     if (rc == HF_OK) {

@@ -52,42 +52,27 @@ static int run(struct hf_client *c, struct client_call *call, struct ending *end
     return rc != HF_OK ? rc : finish(ending, error);
 }
 
-static int out_of_memory(struct hf_error *error)
-{
-    return client_error(error, HF_E_MEMORY_LOW, "out of memory");
-}
-
-/* A queue's name, checked only for being there: the rest the node checks, with bounds
- * in the answer. */
-static int check_name(const char *queue, struct hf_error *error)
-{
-    if (queue == NULL || queue[0] == '\0') {
-        return client_error(error, HF_E_INVALID_ARGUMENT, "the queue has no name");
-    }
-    return HF_OK;
-}
-
 static int with_attributes(struct hf_client *c, enum op_code op, const char *queue,
                            const struct hf_attribute *attributes, size_t count,
                            struct ending *ending, struct hf_error *error)
 {
     struct client_call *call;
     struct slice packed = {NULL, 0};
-    int rc = check_name(queue, error);
+    int rc = client_check_name(queue, error);
 
     if (rc != HF_OK) {
         return rc;
     }
     call = client_call_new(op);
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     if (count > 0) {
         packed = client_pack_attributes(&call->bytes, attributes, count);
     }
     if (call->bytes.failed) {
         client_call_free(call);
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     if (op == OP_QUEUE_CREATE) {
         call->request.queue_create.queue = slice_text(queue);
@@ -130,7 +115,7 @@ static int counting(struct hf_client *c, struct client_call *call, uint64_t *cou
     int rc;
 
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     rc = run(c, call, &ending, error);
     if (rc == HF_OK && count != NULL) {
@@ -143,7 +128,7 @@ int hf_queue_delete(struct hf_client *c, const char *queue, int force, uint64_t 
                     struct hf_error *error)
 {
     struct client_call *call;
-    int rc = check_name(queue, error);
+    int rc = client_check_name(queue, error);
 
     if (rc != HF_OK) {
         return rc;
@@ -161,7 +146,7 @@ int hf_queue_purge(struct hf_client *c, const char *queue, uint64_t *count,
                    struct hf_error *error)
 {
     struct client_call *call;
-    int rc = check_name(queue, error);
+    int rc = client_check_name(queue, error);
 
     if (rc != HF_OK) {
         return rc;
@@ -277,14 +262,14 @@ int hf_queue_show(struct hf_client *c, const char *queue, struct hf_queues **out
                   struct hf_error *error)
 {
     struct client_call *call;
-    int rc = check_name(queue, error);
+    int rc = client_check_name(queue, error);
 
     if (rc != HF_OK) {
         return rc;
     }
     call = client_call_new(OP_QUEUE_SHOW);
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     call->request.queue_show.queue = slice_text(queue);
     return listing(c, call, out, error);
@@ -296,7 +281,7 @@ int hf_queue_list(struct hf_client *c, const char *prefix, const char *after,
     struct client_call *call = client_call_new(OP_QUEUE_LIST);
 
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     call->request.queue_list.prefix = optional_text(prefix);
     call->request.queue_list.after = optional_text(after);
@@ -310,7 +295,7 @@ int hf_stats(struct hf_client *c, const char *queue, const char *after, unsigned
     struct client_call *call = client_call_new(OP_STATS);
 
     if (call == NULL) {
-        return out_of_memory(error);
+        return client_out_of_memory(error);
     }
     call->request.stats.queue = optional_text(queue);
     call->request.stats.after = optional_text(after);

@@ -46,6 +46,28 @@ int client_error(struct hf_error *error, int status, const char *format, ...)
     return status;
 }
 
+int client_out_of_memory(struct hf_error *error)
+{
+    return client_error(error, HF_E_MEMORY_LOW, "out of memory");
+}
+
+int client_check_name(const char *queue, struct hf_error *error)
+{
+    if (queue == NULL || queue[0] == '\0') {
+        return client_error(error, HF_E_INVALID_ARGUMENT, "the queue has no name");
+    }
+    return HF_OK;
+}
+
+int client_check_batch(const char *queue, size_t count, struct hf_error *error)
+{
+    if (count < 1 || count > LIMIT_BATCH) {
+        return client_error(error, HF_E_INVALID_ARGUMENT, "a batch has 1..%u entries",
+                            LIMIT_BATCH);
+    }
+    return client_check_name(queue, error);
+}
+
 static void copy_text(char *to, size_t size, struct slice from)
 {
     size_t len = from.data == NULL ? 0 : from.len;
@@ -87,6 +109,38 @@ struct hf_bytes client_bytes(struct slice s)
 struct slice client_slice(struct hf_bytes b)
 {
     return slice_of(b.data, b.len);
+}
+
+struct optional_ms client_optional(int has, int64_t value)
+{
+    struct optional_ms o = {has != 0, has ? value : 0};
+
+    return o;
+}
+
+struct slice client_keep(struct client_call *call, struct slice from, bool copy)
+{
+    size_t begin = call->bytes.len;
+
+    if (!copy || from.data == NULL || from.len == 0) {
+        return from;
+    }
+    CHECK(call->bytes.capacity - begin >= from.len);
+    op_buffer_append(&call->bytes, from.data, from.len);
+    return slice_of(call->bytes.data + begin, from.len);
+}
+
+/* An empty value whose bytes are borrowed must not be followed later: point it at
+ * something that stays. */
+struct slice client_keep_bytes(struct client_call *call, struct hf_bytes from,
+                               bool copy)
+{
+    static const uint8_t empty[1] = {0};
+
+    if (from.data != NULL && from.len == 0) {
+        return slice_of(empty, 0);
+    }
+    return client_keep(call, client_slice(from), copy);
 }
 
 struct hf_bytes hf_text(const char *text)
