@@ -847,7 +847,7 @@ static struct ask ask_draw(struct actor *a)
             .queue = QUEUE_WAKE, .max = 4, .wait_ms = 20000, .lease_ms = 1500};
     }
     if (atomic_load(&a->w->drain)) {
-        x.wait_ms = 300;
+        x.wait_ms = 20;
         x.lease_ms = 2000;
     }
     if (x.wait_ms > until) {
