@@ -98,14 +98,27 @@ static int on_entries(void *ctx, uint64_t index, struct core_entry *entries,
     return rc;
 }
 
+/* How long what was sent may stay without an answer before it is sent again. To one
+ * that answers nothing at all, nothing is sent twice: its first answer will tell what
+ * it lacks. */
+static int64_t patience_ms(const struct driver *d, uint64_t raft_id)
+{
+    int64_t now = driver_now_ms(d);
+
+    if (!followers_answered_within(&d->followers, raft_id, now,
+                                   d->config.election_ms)) {
+        return INT64_MAX;
+    }
+    return d->config.election_ms / 2;
+}
+
 static void on_append(void *ctx, uint64_t to, uint64_t previous, uint32_t count)
 {
     struct driver *d = ctx;
-    struct follower *p = followers_get(&d->followers, to, d);
+    struct follower *f = followers_get(&d->followers, to, d);
 
-    if (p != NULL) {
-        outflow_request(&p->out, previous, count, driver_now_ms(d),
-                        d->config.election_ms / 2);
+    if (f != NULL) {
+        outflow_request(&f->out, previous, count, driver_now_ms(d), patience_ms(d, to));
     }
 }
 

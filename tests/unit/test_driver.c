@@ -47,6 +47,7 @@ struct node {
     unsigned memberships;
     char why[512];
     uint64_t sent_bytes_max; /* largest frame */
+    unsigned sent_to[NODES_MAX + 1];
 };
 
 struct rig {
@@ -74,6 +75,9 @@ static void on_send(void *ctx, uint64_t to, uint8_t *data, size_t len)
     f->to = (uint32_t)to;
     f->data = data;
     f->len = len;
+    if (to <= NODES_MAX) {
+        n->sent_to[to]++;
+    }
     if (len > n->sent_bytes_max) {
         n->sent_bytes_max = len;
     }
@@ -778,6 +782,104 @@ static void a_lagging_follower_is_served_from_disk(void **state)
     rig_done(&r);
 }
 
+/* M-13: a follower that is gone costs heartbeats, not the same entries again and again.
+ */
+static void a_dead_follower_costs_little(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct node *dead;
+
+    (void)state;
+    rig_init(&r);
+    r.cache_bytes = 10000;
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(node_found(&r.nodes[i], 3), HF_OK);
+        node_open(&r.nodes[i]);
+    }
+    n = wait_leader(&r);
+    dead = &r.nodes[n->id % 3 + 1];
+    node_kill(dead);
+    for (unsigned i = 0; i < 100; i++) {
+        submit_many(n, 1, 100000);
+        run(&r, TICK_MS);
+    }
+    run(&r, 2000);
+    n->disk.read_total = 0;
+    n->sent_to[dead->id] = 0;
+    n->sent_bytes_max = 0;
+    run(&r, 30000);
+    assert_true(n->sent_to[dead->id] < 30000 / 30 * 3 / 2);
+    assert_int_equal(n->disk.read_total, 0);
+    assert_true(n->sent_bytes_max < 200);
+    assert_int_equal(n->transfers, 0);
+    node_open(dead);
+    run(&r, 500);
+    assert_int_equal(dead->hash, n->hash);
+    rig_done(&r);
+}
+
+/* F-10: a node that hears nothing but can speak does not unseat the leader, nor does
+ * one that hears but cannot speak. */
+static void one_way_loss_does_not_unseat_the_leader(void **state)
+{
+    for (unsigned deaf = 0; deaf < 2; deaf++) {
+        struct rig r;
+        struct node *n;
+        struct node *victim;
+        uint64_t term;
+
+        (void)state;
+        rig_found(&r, 3);
+        n = wait_leader(&r);
+        submit_many(n, 3, 10);
+        victim = &r.nodes[n->id % 3 + 1];
+        term = driver_term(n->driver);
+        for (uint32_t i = 1; i <= 3; i++) {
+            r.cut[i][victim->id] = deaf;
+            r.cut[victim->id][i] = !deaf;
+        }
+        for (unsigned i = 0; i < 200; i++) {
+            run(&r, 50);
+            assert_true(driver_serving(n->driver));
+            submit_many(n, 1, 10);
+        }
+        cut_off(&r, victim, false);
+        run(&r, 2000);
+        assert_true(driver_term(wait_leader(&r)->driver) <= term + 1);
+        assert_level(&r, 3);
+        rig_done(&r);
+    }
+}
+
+/* F-08: with four commands always under way, commands go on being confirmed. */
+static void steady_load_keeps_being_confirmed(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct node *slow;
+
+    (void)state;
+    rig_found(&r, 3);
+    n = wait_leader(&r);
+    slow = &r.nodes[n->id % 3 + 1];
+    slow->slow_disk = true;
+    for (unsigned i = 0; i < 300; i++) {
+        unsigned before = r.outcome_count;
+
+        while (driver_in_flight(n->driver) < 4) {
+            assert_int_equal(submit(n, 300), HF_OK);
+        }
+        if (i % 7 == 0 && slow->disk.write != NULL) {
+            simdisk_finish_write(&slow->disk, HF_OK);
+        }
+        run(&r, TICK_MS);
+        assert_true(r.outcome_count > before);
+    }
+    assert_ptr_equal(leader(&r), n);
+    rig_done(&r);
+}
+
 /* ---- snapshots ---- */
 
 static void take_snapshot(struct node *n, uint64_t trailing)
@@ -1339,6 +1441,9 @@ int main(void)
         cmocka_unit_test(the_age_of_the_majority),
         cmocka_unit_test(a_frozen_leader_knows_that_it_is_late),
         cmocka_unit_test(a_lagging_follower_is_served_from_disk),
+        cmocka_unit_test(a_dead_follower_costs_little),
+        cmocka_unit_test(one_way_loss_does_not_unseat_the_leader),
+        cmocka_unit_test(steady_load_keeps_being_confirmed),
         cmocka_unit_test(a_snapshot_cuts_the_log),
         cmocka_unit_test(a_transfer_is_asked_for_once),
         cmocka_unit_test(an_installation_survives_dying),
