@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ENV_MAX 96u
+#define ENV_MAX   96u
+#define READS_MAX 16u /* of 4 KiB: what a pipe holds */
 
 extern char **environ;
 
@@ -278,25 +279,25 @@ static void note_errors(struct spawn *s, const char *bytes, size_t len)
     }
 }
 
-/* What is there now; a grandchild may hold the pipe open for ever. */
-void spawn_read(struct spawn *s)
+bool spawn_read(struct spawn *s)
 {
     char bytes[4096];
-    ssize_t n;
 
-    while (s->errors >= 0) {
-        n = read(s->errors, bytes, sizeof bytes);
+    /* What is there now, a pipe full of it: a command may never stop talking, and a
+     * grandchild may hold the pipe open for ever. */
+    for (unsigned i = 0; i < READS_MAX; i++) {
+        ssize_t n = read(s->errors, bytes, sizeof bytes);
+
         if (n > 0) {
             note_errors(s, bytes, (size_t)n);
-            (void)!write(STDERR_FILENO, bytes,
-                         (size_t)n); /* for who watches; not needed */
+            (void)!write(STDERR_FILENO, bytes, (size_t)n); /* for who watches */
         } else if (n == 0) {
-            close(s->errors); /* which also takes it out of epoll */
-            s->errors = -1;
+            return false;
         } else if (errno != EINTR) {
-            return;
+            return errno == EAGAIN;
         }
     }
+    return true;
 }
 
 static void say_reason(struct spawn *s, const char *what, int number)
@@ -330,10 +331,8 @@ static enum hf_settle_kind verdict(struct spawn *s, int status)
 
 enum hf_settle_kind spawn_end(struct spawn *s, int status)
 {
-    spawn_read(s);
-    if (s->errors >= 0) {
-        close(s->errors);
-        s->errors = -1;
-    }
+    (void)spawn_read(s); /* whatever is left */
+    close(s->errors);
+    s->errors = -1;
     return verdict(s, status);
 }

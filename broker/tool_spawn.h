@@ -29,12 +29,14 @@ char *spawn_find_program(const char *name);
 int spawn_start(struct spawn *s, const char *path, char *const *argv,
                 const struct hf_message *message);
 
-/* Read what is on its stderr now, pass it on to ours, remember the last line. */
-void spawn_read(struct spawn *s);
+/* Read what is on its stderr now, pass it on to ours, remember the last line. False:
+ * nothing more will come. */
+bool spawn_read(struct spawn *s);
 
-/* It has ended with this wait status. Reads the rest, closes, and says what is to
- * become of the message: HF_ACK, HF_RELEASE, HF_REJECT or HF_FAIL; for the last two
- * `line` is the reason. */
+/* It has ended with this wait status. Reads the rest, closes `errors` (take it out of
+ * epoll before: another child may hold a copy for a moment, and closing would not), and
+ * says what is to become of the message: HF_ACK, HF_RELEASE, HF_REJECT or HF_FAIL; for
+ * the last two `line` is the reason. */
 enum hf_settle_kind spawn_end(struct spawn *s, int status);
 
 #endif

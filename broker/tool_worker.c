@@ -477,12 +477,22 @@ static void start(struct worker *w, struct work *work)
     list_add(&w->running, work);
 }
 
+/* Closing a descriptor takes it out of epoll only when no other process has a copy. A
+ * child just started has: the system lets its parent go on before it closes what the
+ * program is not to inherit. */
+static void leave_errors(struct worker *w, struct work *work)
+{
+    /* ENOENT: it has been left at its end. */
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, work->command.errors, NULL);
+}
+
 static void end_command(struct worker *w, struct work *work, int status)
 {
     int64_t took_ms = mono_ms() - work->started_ms;
 
     w->average_ms = w->average_ms < 0 ? took_ms : (w->average_ms * 7 + took_ms) / 8;
     list_remove(&w->running, work);
+    leave_errors(w, work);
     settle_later(w, work, spawn_end(&work->command, status));
 }
 
@@ -533,10 +543,12 @@ static void on_events(struct worker *w)
     int n = epoll_wait(w->epoll, events, 64, 0);
 
     for (int i = 0; i < n; i++) {
-        if (events[i].data.ptr == NULL) {
+        struct work *work = events[i].data.ptr;
+
+        if (work == NULL) {
             signalled = true;
-        } else {
-            spawn_read(&((struct work *)events[i].data.ptr)->command);
+        } else if (!spawn_read(&work->command)) {
+            leave_errors(w, work);
         }
     }
     /* Last: it frees nothing, but takes work out of the state these events were for. */
