@@ -5,7 +5,7 @@
  * area and text come from the caller, details as key=value. Control characters are
  * replaced, so that one event is one line whatever a stranger sent. A line that repeats
  * is written LOG_REPEAT_MAX times in LOG_REPEAT_WINDOW_MS; after that it is counted,
- * and the count is written when the window ends or the line comes again.
+ * and the count is written with the next one after the window.
  *
  * The one global of the program: where the lines go and how many. Only for the loop's
  * thread. */
