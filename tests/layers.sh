@@ -35,7 +35,8 @@ while IFS=: read -r file line text; do
     where=$file:$line
     layer=${file%%/*}
     name=${file##*/}
-    target=$(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]\([^>"]*\)[>"].*/\1/p' <<<"$text")
+    [[ $text =~ ^[[:space:]]*#[[:space:]]*include[[:space:]]*[\<\"]([^\>\"]*) ]] || continue
+    target=${BASH_REMATCH[1]}
     case "$text" in *\"*) ours=yes ;; *) ours=no ;; esac
 
     if [ $ours = yes ]; then

@@ -158,7 +158,8 @@ static void ten_thousand_random_delays_never_early(void **state)
         int64_t began = a.reply.stamp.cluster_ms;
         size_t kept = 0;
 
-        assert_int_equal(queue_drain(&k, "random", 6000, note_lateness, &l), COUNT);
+        assert_int_equal(queue_drain(&k, "random", COUNT, 6000, note_lateness, &l),
+                         COUNT);
         for (i = 0; i < COUNT; i++) {
             assert_true(l.seen[i]);
         }
@@ -170,6 +171,7 @@ static void ten_thousand_random_delays_never_early(void **state)
         print_message("random delays: sent until %lld, %zu messages\n",
                       (long long)began, l.count);
     }
+    assert_false(queue_take(&k, "random", 0, NO_LEASE).any);
     p50 = probe_percentile(l.late_ms, l.count, 50);
     p99 = probe_percentile(l.late_ms, l.count, 99);
     print_message("lateness, with the receiver's own round trips: p50 %lld ms, p99 "
@@ -297,9 +299,10 @@ static void d06_hundred_thousand_due_at_once(void **state)
     f->cluster = c;
     assert_int_equal(pthread_create(&thread, NULL, flood_run, f), 0);
     o.due_ms = due;
-    assert_int_equal(queue_drain(&k, "d06", 10000, note_order, &o), COUNT);
+    assert_int_equal(queue_drain(&k, "d06", COUNT, 10000, note_order, &o), COUNT);
     atomic_store(&f->stop, true);
     pthread_join(thread, NULL);
+    assert_false(queue_take(&k, "d06", 0, NO_LEASE).any);
     assert_int_equal(o.early, 0);
     assert_int_equal(o.wrong, 0);
     assert_int_equal(f->failures, 0);

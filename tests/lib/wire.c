@@ -656,7 +656,7 @@ int queue_peek(struct caller *c, const char *queue, enum message_state state,
     return caller_call(c, &r, true, a);
 }
 
-uint64_t queue_drain(struct caller *c, const char *queue, int idle_ms,
+uint64_t queue_drain(struct caller *c, const char *queue, uint64_t want, int idle_ms,
                      void (*each)(void *ctx, const struct op_message *m,
                                   int64_t cluster_ms),
                      void *ctx)
@@ -665,7 +665,7 @@ uint64_t queue_drain(struct caller *c, const char *queue, int idle_ms,
     uint64_t count = 0;
     int64_t end = probe_mono_ms() + 120000;
 
-    while (probe_mono_ms() < end) {
+    while (count < want && probe_mono_ms() < end) {
         int rc = queue_receive(c, queue, LIMIT_BATCH, idle_ms, NO_LEASE, &a);
         uint32_t i;
 

@@ -148,9 +148,9 @@ struct op_queue_info queue_stats(struct caller *c, const char *queue, int *statu
 int queue_peek(struct caller *c, const char *queue, enum message_state state,
                uint32_t limit, struct answer *a);
 
-/* Receive and ack until nothing comes for idle_ms. each may be NULL. Returns how
- * many were acked. */
-uint64_t queue_drain(struct caller *c, const char *queue, int idle_ms,
+/* Receive and ack until `want` messages are acked or nothing comes for idle_ms. each
+ * may be NULL. Returns how many were acked. */
+uint64_t queue_drain(struct caller *c, const char *queue, uint64_t want, int idle_ms,
                      void (*each)(void *ctx, const struct op_message *m,
                                   int64_t cluster_ms),
                      void *ctx);
