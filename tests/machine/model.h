@@ -46,7 +46,7 @@ struct model_gone {
 
 struct model_queue {
     bool exists;
-    char name[8];
+    char name[16];
     uint32_t number;
     struct model_config config;
     uint64_t floor_id;
