@@ -563,8 +563,8 @@ static const char *state_name(const struct raftlog *r)
 
 static void status_members(const struct raftlog *r, struct raftlog_status *out)
 {
-    static _Thread_local struct roster_entry
-        entries[RAFTLOG_PEERS_MAX]; /* addresses are borrowed */
+    /* The addresses that are lent out are kept in the node. */
+    struct roster_entry *entries = ((struct raftlog *)(uintptr_t)r)->status_members;
     const struct membership *m = driver_membership(r->driver);
     bool leads = node_leads(r);
     uint32_t i;

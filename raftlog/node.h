@@ -128,6 +128,7 @@ struct raftlog {
     /* What the owner was told last. */
     bool serving;
     uint64_t serving_term;
+    struct roster_entry status_members[RAFTLOG_PEERS_MAX]; /* lent by raftlog_status */
     uint64_t leader_seen; /* what the driver said when leader_id was last found out */
     uint64_t leader_id;   /* 0 = unknown, or not in the membership known here */
     struct roster_entry leader;
@@ -173,6 +174,8 @@ struct raftlog {
     uint64_t transfer_queue[NODE_TRANSFER_QUEUE];
     uint32_t transfer_count;
     uint64_t transfer_to; /* the raft id served by `out` */
+    uint64_t hold_for;    /* the raft id that the log is kept for after a transfer */
+    int64_t hold_until_ms;
     struct transfer_out *out;
     struct transfer_in *in;
     uint64_t in_from;

@@ -11,6 +11,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define HOLD_MS      60000
+#define HOLD_ENTRIES 1000u /* a follower that lacks no more has caught up */
+
 /* ---- as a leader ---- */
 
 void replica_needed(struct raftlog *r, uint64_t raft_id)
@@ -44,10 +47,30 @@ static void out_finished(void *ctx, int status, uint64_t bytes, int64_t took_ms)
                   status_text(status));
     }
     if (r->driver != NULL && !r->failed) {
-        driver_hold(r->driver, 0);
         driver_transfer_done(r->driver, r->transfer_to);
+        if (status == HF_OK) {
+            r->hold_until_ms = node_mono(r) + HOLD_MS; /* out_hold */
+        } else {
+            driver_hold(r->driver, 0);
+        }
     }
+    r->hold_for = status == HF_OK ? r->transfer_to : 0;
     r->transfer_to = 0;
+}
+
+/* The log above the exported state is kept until the follower has most of it: while a
+ * large state was on its way, more may have been logged than is kept for those who lag,
+ * and the next snapshot would begin everything anew. */
+static void out_hold(struct raftlog *r)
+{
+    uint64_t match = driver_match(r->driver, r->hold_for);
+
+    if (node_leads(r) && node_mono(r) < r->hold_until_ms &&
+        match + HOLD_ENTRIES < driver_commit(r->driver)) {
+        return;
+    }
+    driver_hold(r->driver, 0);
+    r->hold_for = 0;
 }
 
 /* Begin to serve one follower. If it fails the driver will ask again. */
@@ -108,6 +131,10 @@ static void out_tick(struct raftlog *r)
             transfer_out_cancel(r->out);
         }
         transfer_out_tick(r->out);
+        return;
+    }
+    if (r->driver != NULL && r->hold_for != 0) {
+        out_hold(r);
         return;
     }
     if (r->transfer_count == 0 || r->driver == NULL || r->phase != NODE_RUNNING) {

@@ -402,10 +402,22 @@ static enum handshake_status on_admit(void *ctx, const struct handshake_peer *pe
     return HANDSHAKE_OK;
 }
 
+static void refused_forget(struct raftlog *r, uint64_t node)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->config.peer_count; i++) {
+        if (r->config.peers[i].node == node) {
+            r->refused[i] = HANDSHAKE_OK;
+        }
+    }
+}
+
 static void on_opened(void *ctx, struct peer_link *l)
 {
     struct raftlog *r = ctx;
 
+    refused_forget(r, peer_link_peer(l)->node);
     switch (peer_link_peer(l)->purpose) {
     case PURPOSE_RAFT:
         report_place(r, peer_link_raft_id(l))->heard_ms = node_mono(r);

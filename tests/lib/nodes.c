@@ -105,6 +105,22 @@ void nodes_fail(struct nodes *n, const char *what, const char *file, int line)
 
 /* ---- life ---- */
 
+static int64_t node_wall_ms(void *ctx)
+{
+    const struct node *x = ctx;
+    const struct clock_source *system = clock_system();
+
+    return system->wall_ms(system->ctx) + x->wall_offset_ms;
+}
+
+static int64_t node_mono_ms(void *ctx)
+{
+    const struct clock_source *system = clock_system();
+
+    (void)ctx;
+    return system->mono_ms(system->ctx);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     (void)timer;
@@ -112,10 +128,16 @@ static void on_timer(uv_timer_t *timer)
 
 void nodes_init(struct nodes *n, uint32_t count, uint32_t founders)
 {
+    nodes_init_at(n, count, founders, "127.0.0.1");
+}
+
+void nodes_init_at(struct nodes *n, uint32_t count, uint32_t founders, const char *host)
+{
     uint32_t i;
 
     CHECK(count <= NODES_MAX);
     memset(n, 0, sizeof *n);
+    n->host = host;
     (void)signal(SIGPIPE, SIG_IGN); /* as every owner of a loop must */
     CHECK(uv_loop_init(&n->loop) == 0);
     CHECK(uv_timer_init(&n->loop, &n->timer) == 0);
@@ -134,7 +156,6 @@ void nodes_init(struct nodes *n, uint32_t count, uint32_t founders)
         .trailing_bytes = 64ull << 20,
         .cache_bytes = 32ull << 20,
         .map_bytes = 4ull << 30,
-        .clock = clock_system(),
     };
     for (i = 1; i <= count; i++) {
         struct node *x = &n->node[i];
@@ -142,8 +163,9 @@ void nodes_init(struct nodes *n, uint32_t count, uint32_t founders)
         x->nodes = n;
         x->number = i;
         x->bootstrap = i <= founders;
+        x->clock = (struct clock_source){node_wall_ms, node_mono_ms, x};
         (void)snprintf(x->dir, sizeof x->dir, "%s/n%u", n->dir, i);
-        (void)snprintf(x->peer_address, sizeof x->peer_address, "127.0.0.1:%d",
+        (void)snprintf(x->peer_address, sizeof x->peer_address, "%s:%d", n->host,
                        folder_free_port());
         (void)snprintf(x->client_address, sizeof x->client_address, "127.0.0.1:%u",
                        7400 + i);
@@ -166,6 +188,9 @@ int nodes_start(struct nodes *n, uint64_t number)
     config.peer_listen = x->peer_address;
     config.client_address = x->client_address;
     config.bootstrap = x->bootstrap;
+    config.disk_refuse_bytes = x->disk_refuse_bytes;
+    config.disk_stop_bytes = x->disk_stop_bytes;
+    config.clock = &x->clock;
     rc = raftlog_open(&n->loop, &config, &events, x, &x->r, x->why, sizeof x->why);
     if (rc == HF_OK) {
         x->stopped = x->serving = false;
@@ -420,4 +445,55 @@ int nodes_role(struct nodes *n, uint64_t at, uint64_t number)
         }
     }
     return role;
+}
+
+bool nodes_noted(const struct nodes *n, uint64_t number, const char *text)
+{
+    return strstr(n->node[number].notes, text) != NULL;
+}
+
+uint64_t nodes_follower(const struct nodes *n, uint64_t leader)
+{
+    uint64_t i;
+
+    for (i = 1; i <= n->count; i++) {
+        if (i != leader && n->node[i].r != NULL) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+uint64_t nodes_term(const struct nodes *n, uint64_t number)
+{
+    struct raftlog_status s;
+
+    raftlog_status(n->node[number].r, &s);
+    return s.term;
+}
+
+uint64_t nodes_applied(const struct nodes *n, uint64_t number)
+{
+    struct raftlog_status s;
+
+    raftlog_status(n->node[number].r, &s);
+    return s.applied;
+}
+
+void nodes_on_change(void *change, int status, const char *why)
+{
+    struct nodes_change *c = change;
+
+    c->done = true;
+    c->status = status;
+    (void)snprintf(c->why, sizeof c->why, "%s", why);
+}
+
+int nodes_change(struct nodes *n, uint64_t at, uint64_t number, struct nodes_change *c,
+                 void (*call)(struct raftlog *, uint64_t, raftlog_member_fn, void *))
+{
+    memset(c, 0, sizeof *c);
+    call(n->node[at].r, number, nodes_on_change, c);
+    nodes_wait(n, c->done);
+    return c->status;
 }

@@ -22,6 +22,10 @@ struct node {
     char peer_address[32];
     char client_address[32];
     bool bootstrap;
+    uint64_t disk_refuse_bytes; /* these three: of this node alone; before its start */
+    uint64_t disk_stop_bytes;
+    int64_t wall_offset_ms; /* of its wall clock; at any time */
+    struct clock_source clock;
     bool stopped;
     bool serving;
     int serving_count; /* how often serving began */
@@ -35,6 +39,7 @@ struct nodes {
     uv_loop_t loop;
     uv_timer_t timer; /* wakes the loop, so that a wait can look at its condition */
     char dir[FOLDER_BYTES];
+    const char *host;
     uint32_t count;
     struct raftlog_config config;    /* of every node; change it before a start */
     struct node node[NODES_MAX + 1]; /* [0] is unused */
@@ -45,6 +50,9 @@ struct nodes {
 
 /* Folders and ports for so many nodes, of which the first `founders` are the peers. */
 void nodes_init(struct nodes *n, uint32_t count, uint32_t founders);
+/* The same with a host name in place of 127.0.0.1. */
+void nodes_init_at(struct nodes *n, uint32_t count, uint32_t founders,
+                   const char *host);
 /* Stop whatever runs and remove everything. */
 void nodes_done(struct nodes *n);
 
@@ -68,6 +76,25 @@ int nodes_propose(struct nodes *n, uint64_t number, size_t bytes);
 void nodes_propose_all(struct nodes *n, int count, size_t bytes);
 /* Grow the state by about so many bytes: messages of 64 KiB in queue "fill". */
 void nodes_fill(struct nodes *n, uint64_t bytes);
+
+/* Did the node ever note something with this text? */
+bool nodes_noted(const struct nodes *n, uint64_t number, const char *text);
+/* A running node other than this one. */
+uint64_t nodes_follower(const struct nodes *n, uint64_t leader);
+uint64_t nodes_term(const struct nodes *n, uint64_t number);
+uint64_t nodes_applied(const struct nodes *n, uint64_t number);
+
+/* The answer to a change of the membership or of leadership. */
+struct nodes_change {
+    bool done;
+    int status;
+    char why[256];
+};
+
+void nodes_on_change(void *change, int status, const char *why);
+/* Make one at node `at` and wait for its answer. */
+int nodes_change(struct nodes *n, uint64_t at, uint64_t number, struct nodes_change *c,
+                 void (*call)(struct raftlog *, uint64_t, raftlog_member_fn, void *));
 
 /* Role of a member as `at` sees it; -1 = not a member. */
 int nodes_role(struct nodes *n, uint64_t at, uint64_t number);
