@@ -101,6 +101,8 @@ static const struct field queue_delete[] = {
 
 static const struct field queue_purge[] = {
     QUEUE(op_queue_purge, queue, FIELD_REQUIRED),
+    U32(STATES, op_queue_purge, states, 1u << MESSAGE_READY, PURGE_STATES, 0),
+    MS(BEFORE, op_queue_purge, before, 0, LIMIT_TIME_MAX_MS),
 };
 
 static const struct field session_open[] = {
@@ -141,6 +143,7 @@ static const struct field receive[] = {
     MS(LEASE, op_receive, lease, 0, LIMIT_LEASE_MAX_MS),
     BYTES(ATTEMPT, op_receive, attempt, 16, 16, 0),
     TEXT(FILTER, op_receive, filter, 0, LIMIT_FILTER, 0),
+    BYTES(SESSION, op_receive, session, 16, 16, 0),
 };
 
 static const struct field settle_entry[] = {
@@ -167,9 +170,11 @@ static const struct field kick[] = {
 
 static const struct field peek[] = {
     QUEUE(op_peek, queue, FIELD_REQUIRED),
-    DEFAULTED(STATE, op_peek, state, MESSAGE_READY, MESSAGE_PARKED, MESSAGE_READY),
+    DEFAULTED(STATE, op_peek, state, MESSAGE_READY, MESSAGE_ACKED, MESSAGE_READY),
     BYTES(CURSOR, op_peek, cursor, 0, LIMIT_CURSOR, 0),
     DEFAULTED(LIMIT, op_peek, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+    MS(FROM, op_peek, from, 0, LIMIT_TIME_MAX_MS),
+    MS(TO, op_peek, to, 0, LIMIT_TIME_MAX_MS),
 };
 
 static const struct field stats[] = {
@@ -207,7 +212,7 @@ static const struct field noop[] = {
         MORE(KIND_BOUND, HIGH, s, at high, at has_bounds),                             \
         TIME(RETRY_AFTER, s, at retry_after_ms), ANY_TEXT(LEADER, s, at leader),       \
         ANY(LEADER_ID, s, at leader_id), ANY32(MESSAGE_STATE, s, at state),            \
-        ANY32(GONE, s, at gone)
+        ANY32(GONE, s, at gone), ANY_TEXT(MOVED_TO, s, at moved_to)
 
 static const struct field error[] = {ERROR_FIELDS(op_error, )};
 
@@ -273,6 +278,9 @@ static const struct field queue_info[] = {
     ANY(ACKED_TOTAL, op_queue_info, acked_total),
     ANY(FAILED, op_queue_info, failed),
     ANY(DEAD_LETTERED, op_queue_info, dead_lettered),
+    ANY32(PAUSED, op_queue_info, paused),
+    TIME(PAUSED_UNTIL, op_queue_info, paused_until),
+    ANY_TEXT(PAUSE_REASON, op_queue_info, pause_reason),
 };
 
 static const struct record queue_info_record = RECORD(op_queue_info, queue_info);
@@ -293,6 +301,7 @@ static const struct field send_result[] = {
     ANY32(STATE, op_send_result, state),
     TIME(DUE, op_send_result, due_ms),
     BOOL(DUPLICATE, op_send_result, duplicate, 0),
+    BOOL(REPLACED, op_send_result, replaced, 0),
     NUMBER(KIND_STATUS, STATUS, op_send_result, error.status, 0, UINT32_MAX, 0),
     ERROR_FIELDS(op_send_result, error.),
 };
@@ -303,6 +312,18 @@ static const struct field send_reply[] = {
     LIST(KIND_RECORDS, RESULTS, op_send_reply, results, count, 0, LIMIT_BATCH, 0,
          &send_result_record),
 };
+
+static const struct field dead_letter[] = {
+    ANY_TEXT(QUEUE, op_dead_letter, queue),
+    ANY_TEXT(REASON, op_dead_letter, reason),
+    ANY32(DELIVERIES, op_dead_letter, deliveries),
+    ANY32(FAILURES, op_dead_letter, failures),
+    ANY_TEXT(CONSUMER, op_dead_letter, consumer),
+    ANY_TEXT(LAST_ERROR, op_dead_letter, last_error),
+    TIME(DEAD_LETTERED_AT, op_dead_letter, dead_lettered_at),
+};
+
+static const struct record dead_letter_record = RECORD(op_dead_letter, dead_letter);
 
 static const struct field message[] = {
     ANY_TEXT(QUEUE, op_message, queue),
@@ -324,6 +345,12 @@ static const struct field message[] = {
     TIME(LEASED_SINCE, op_message, leased_since),
     ANY_TEXT(CONSUMER, op_message, consumer),
     ANY_TEXT(LAST_ERROR, op_message, last_error),
+    ANY(VERSION, op_message, version),
+    ID(TOPIC_MESSAGE_ID, op_message, topic_message_id),
+    TIME(EXPIRES_AT, op_message, expires_at),
+    TIME(ACKED_AT, op_message, acked_at),
+    LIST(KIND_RECORDS, DEAD_LETTERS, op_message, dead_letters, dead_letter_count, 0,
+         LIMIT_DEAD_LETTERS, 0, &dead_letter_record),
 };
 
 static const struct record message_record = RECORD(op_message, message);

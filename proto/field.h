@@ -53,6 +53,8 @@
     X(VERSION_HIGH, 38, "version_high", "uint")                                        \
     X(ACTOR, 39, "actor", "text")                                                      \
     X(RELEASE_ON_CLOSE, 40, "release_on_close", "bool")                                \
+    X(FROM, 43, "from", "int")                                                         \
+    X(TO, 44, "to", "int")                                                             \
     /* what is wrong */                                                                \
     X(STATUS, 48, "status", "uint")                                                    \
     X(MESSAGE, 49, "message", "text")                                                  \
@@ -64,7 +66,12 @@
     X(LEADER_ID, 55, "leader_id", "uint")                                              \
     X(MESSAGE_STATE, 56, "message_state", "uint")                                      \
     X(GONE, 57, "gone", "uint")                                                        \
+    X(MOVED_TO, 58, "moved_to", "text")                                                \
     /* replies */                                                                      \
+    X(TOPIC_MESSAGE_ID, 60, "topic_message_id", "id")                                  \
+    X(EXPIRES_AT, 61, "expires_at", "int")                                             \
+    X(DEAD_LETTERS, 62, "dead_letters", "maps")                                        \
+    X(ACKED_AT, 63, "acked_at", "int")                                                 \
     X(VERSION, 64, "version", "uint")                                                  \
     X(SERVER, 65, "server", "text")                                                    \
     X(TERM, 66, "term", "uint")                                                        \
@@ -118,7 +125,15 @@
     X(PEER_ADDRESS, 114, "peer_address", "text")                                       \
     X(CLIENT_ADDRESS, 115, "client_address", "text")                                   \
     X(MATCH, 116, "match", "uint")                                                     \
-    X(REACHABLE, 117, "reachable", "bool")
+    X(REACHABLE, 117, "reachable", "bool")                                             \
+    X(REPLACED, 119, "replaced", "bool")                                               \
+    /* from here on two bytes: what is not said of every message */                    \
+    X(PAUSED, 135, "paused", "uint")                                                   \
+    X(PAUSED_UNTIL, 136, "paused_until", "int")                                        \
+    X(PAUSE_REASON, 137, "pause_reason", "text")                                       \
+    X(STATES, 138, "states", "uint")                                                   \
+    X(BEFORE, 139, "before", "int")                                                    \
+    X(DEAD_LETTERED_AT, 164, "dead_lettered_at", "int")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,

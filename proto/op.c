@@ -870,7 +870,7 @@ static int decode_pair(struct decode *d, const struct record *record, uint32_t *
     return decode_field(d, f, base);
 }
 
-/* Recursion follows our tables (two levels), never the input. */
+/* Recursion follows our tables (three levels), never the input. */
 static int decode_record(struct decode *d, const struct record *record, uint8_t *base)
 {
     uint32_t seen = 0;
@@ -903,6 +903,18 @@ static int check_hello(struct decode *d, const struct op_hello *hello)
         return refuse(d, HF_E_INVALID_ARGUMENT, "version_low",
                       "is %u and version_high is %u: exchange them", hello->version_low,
                       hello->version_high);
+    }
+    return HF_OK;
+}
+
+static int check_from_to(struct decode *d, struct optional_ms from,
+                         struct optional_ms to)
+{
+    if (from.set && to.set && from.value >= to.value) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "to",
+                      "is %" PRId64 " and must be later than from (%" PRId64
+                      "): exchange them",
+                      to.value, from.value);
     }
     return HF_OK;
 }
@@ -968,6 +980,26 @@ static int check_send(struct decode *d, const struct op_send *send)
                       sum, LIMIT_BATCH_BYTES);
     }
     return HF_OK;
+}
+
+static int check_queue_purge(struct decode *d, const struct op_queue_purge *purge)
+{
+    if ((purge->states & ~PURGE_STATES) != 0) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "states",
+                      "is %u and may be a sum of 2 (READY), 8 (SCHEDULED), 16 (PARKED) "
+                      "and 32 (ACKED): leave the others out",
+                      purge->states);
+    }
+    return HF_OK;
+}
+
+static int check_peek(struct decode *d, const struct op_peek *peek)
+{
+    if ((peek->from.set || peek->to.set) && peek->state != MESSAGE_SCHEDULED) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, peek->from.set ? "from" : "to",
+                      "bounds due times: it belongs to the state SCHEDULED");
+    }
+    return check_from_to(d, peek->from, peek->to);
 }
 
 static int check_receive(struct decode *d, const struct op_receive *receive)
@@ -1050,6 +1082,8 @@ static int check_request(struct decode *d, struct op_request *request)
     switch (request->op) {
     case OP_HELLO:
         return check_hello(d, &request->hello);
+    case OP_QUEUE_PURGE:
+        return check_queue_purge(d, &request->queue_purge);
     case OP_SEND:
         return check_send(d, &request->send);
     case OP_RECEIVE:
@@ -1058,6 +1092,8 @@ static int check_request(struct decode *d, struct op_request *request)
         return check_settle(d, &request->settle);
     case OP_KICK:
         return check_kick(d, &request->kick);
+    case OP_PEEK:
+        return check_peek(d, &request->peek);
     default:
         return HF_OK;
     }

@@ -80,6 +80,9 @@ enum gone_reason {
     GONE_QUEUE_DELETED = 6
 };
 
+/* What a paused queue does not do: hand out messages, take them in, or either. */
+enum pause_mode { PAUSE_NONE = 0, PAUSE_RECEIVE = 1, PAUSE_SEND = 2, PAUSE_BOTH = 3 };
+
 /* ---- requests ---- */
 
 struct op_hello {
@@ -123,7 +126,14 @@ struct op_queue_delete {
 
 struct op_queue_purge {
     struct slice queue;
+    uint32_t states; /* bits 1 << enum message_state, of those in PURGE_STATES; 0 =
+                        absent: all of them */
+    struct optional_ms before; /* only messages sent before it */
 };
+
+#define PURGE_STATES                                                                   \
+    (1u << MESSAGE_READY | 1u << MESSAGE_SCHEDULED | 1u << MESSAGE_PARKED |            \
+     1u << MESSAGE_ACKED)
 
 /* Opens a producer session or takes it over: the epoch grows and fences the former
  * holder. */
@@ -165,6 +175,7 @@ struct op_receive {
     struct optional_ms lease; /* 0..LIMIT_LEASE_MAX_MS; absent = the queue's */
     struct slice attempt;     /* 16 bytes: a repeat returns the same; absent = none */
     struct slice filter;      /* tag filter expression; absent = every message */
+    struct slice session;     /* 16 bytes: the consumer session that HEARTBEAT names */
 };
 
 enum settle_kind {
@@ -203,9 +214,11 @@ struct op_kick {
 
 struct op_peek {
     struct slice queue;
-    enum message_state state; /* READY (default), LEASED, SCHEDULED, PARKED */
-    struct slice cursor; /* opaque, from the last answer; absent = from the start */
-    uint32_t limit;      /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+    enum message_state state; /* READY (default) to ACKED */
+    struct slice cursor;     /* opaque, from the last answer; absent = from the start */
+    uint32_t limit;          /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+    struct optional_ms from; /* SCHEDULED: due at this time or later */
+    struct optional_ms to;   /* SCHEDULED: due before this time */
 };
 
 struct op_stats {
@@ -288,6 +301,7 @@ struct op_error {
     uint64_t leader_id;
     enum message_state state; /* StaleReceipt: where the message is now */
     enum gone_reason gone;    /* MessageNotFound */
+    struct slice moved_to;    /* MessageNotFound, dead-lettered: the queue it is in */
 };
 
 struct op_hello_reply {
@@ -308,6 +322,9 @@ struct op_queue_info {
     uint64_t overdue;        /* SCHEDULED whose due time has passed */
     uint64_t sent, received, acked_total, failed,
         dead_lettered; /* since the queue was created */
+    enum pause_mode paused;
+    int64_t paused_until; /* 0 = until it is resumed */
+    struct slice pause_reason;
 };
 
 struct op_queue_create_reply {
@@ -333,11 +350,23 @@ struct op_send_result {
     enum message_state state; /* READY or SCHEDULED */
     int64_t due_ms;           /* when it becomes or became READY */
     bool duplicate;
+    bool replaced; /* a message of the same dedup id has this content now */
 };
 
 struct op_send_reply {
     struct op_send_result *results; /* one per entry, in request order */
     uint32_t count;
+};
+
+/* One move of a message to a dead-letter queue. */
+struct op_dead_letter {
+    struct slice queue; /* where it came from */
+    struct slice reason;
+    uint32_t failures; /* counts of then; they begin anew at 0 */
+    uint32_t deliveries;
+    int64_t dead_lettered_at;
+    struct slice consumer; /* who held it last */
+    struct slice last_error;
 };
 
 /* A message as receive and peek show it. */
@@ -361,6 +390,12 @@ struct op_message {
     int64_t leased_since;      /* 0 unless LEASED */
     struct slice consumer;     /* who holds it, or held it last */
     struct slice last_error;
+    uint64_t version;                    /* grows with each change; see if_version */
+    struct message_id topic_message_id;  /* shared by the copies of one PUBLISH */
+    int64_t expires_at;                  /* 0 = not known yet, or never */
+    int64_t acked_at;                    /* 0 unless ACKED */
+    struct op_dead_letter *dead_letters; /* oldest first */
+    uint32_t dead_letter_count;
 };
 
 struct op_receive_reply {

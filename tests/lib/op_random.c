@@ -280,6 +280,14 @@ static void fill_record(struct dice *r, const struct record *record, enum op_fil
     }
 }
 
+static void make_from_to(struct optional_ms *from, struct optional_ms *to)
+{
+    if (from->set && to->set && from->value >= to->value) {
+        from->value = 0;
+        to->value = to->value == 0 ? 1 : to->value;
+    }
+}
+
 /* Fields that exclude or need each other. */
 static void make_consistent(struct dice *r, struct op_request *request)
 {
@@ -327,6 +335,16 @@ static void make_consistent(struct dice *r, struct op_request *request)
                 CHECK(entry->reason.len <= LIMIT_REASON);
             }
         }
+        break;
+    case OP_QUEUE_PURGE:
+        request->queue_purge.states &= PURGE_STATES;
+        break;
+    case OP_PEEK:
+        if (request->peek.state != MESSAGE_SCHEDULED) {
+            request->peek.from.set = false;
+            request->peek.to.set = false;
+        }
+        make_from_to(&request->peek.from, &request->peek.to);
         break;
     case OP_KICK:
         if (kick->has_id) {

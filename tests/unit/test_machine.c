@@ -446,6 +446,34 @@ static void deleted_queue_leaves_no_ghosts(void **state)
     rig_verify(r);
 }
 
+/* What this machine would do otherwise than asked it refuses: a purge of some states
+ * is no purge of all, a peek at some due times no peek at all. */
+static void half_understood_requests_are_refused(void **state)
+{
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+    struct op_peek peek = {.queue = slice_text("q"),
+                           .state = MESSAGE_SCHEDULED,
+                           .limit = 1,
+                           .from = {true, 1}};
+    struct op_reply reply = {0};
+    struct op_error error;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    (void)rig_send(r, "q", "x");
+    purge.queue_purge.queue = slice_text("q");
+    purge.queue_purge.states = 1u << MESSAGE_PARKED;
+    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
+    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
+    purge.queue_purge.states = 0;
+    purge.queue_purge.before = (struct optional_ms){true, 1};
+    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
+    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
+    assert_int_equal(rig_stats(r, "q")->ready, 1);
+    machine_peek(r->machine, &peek, r->now_ms, &r->arena, &reply);
+    assert_int_equal(reply.error.status, HF_E_UNSUPPORTED);
+}
+
 /* Looking changes nothing (K-07): not a byte, not the order, not a count. */
 static void looking_changes_nothing(void **state)
 {
@@ -673,6 +701,7 @@ int main(void)
         T(unknown_command_stops_the_node),
         T(leader_hears_what_changed),
         T(purge_is_at_once_and_sweeps_in_steps),
+        T(half_understood_requests_are_refused),
         T(deleted_queue_leaves_no_ghosts),
         T(looking_changes_nothing),
         T(batch_has_a_result_per_entry),

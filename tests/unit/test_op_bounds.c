@@ -836,14 +836,14 @@ static void kick_has_an_id_or_a_count(void **state)
     refuses(x, request, HF_E_INVALID_ARGUMENT, "count");
 }
 
-/* Pages have 1 to 1000 elements; peeks show the four living states. */
+/* Pages have 1 to 1000 elements; peeks show every state but DELETED. */
 static void pages_have_bounds(void **state)
 {
     struct fixture *x = *state;
     struct op_request request = {.op = OP_PEEK};
 
     request.peek = (struct op_peek){
-        .queue = slice_text("q"), .state = MESSAGE_PARKED, .limit = LIMIT_LIST};
+        .queue = slice_text("q"), .state = MESSAGE_ACKED, .limit = LIMIT_LIST};
     accepts(x, request);
     request.peek.limit = LIMIT_LIST + 1;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "limit");
@@ -852,8 +852,60 @@ static void pages_have_bounds(void **state)
     request.peek.limit = 1;
     request.peek.state = MESSAGE_DELETED;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "state");
-    request.peek.state = MESSAGE_ACKED;
+    request.peek.state = MESSAGE_ACKED + 1;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "state");
+}
+
+/* Bounds of due times are for SCHEDULED, in order, and not the same. */
+static void a_peek_may_have_due_times(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_PEEK};
+
+    request.peek = (struct op_peek){.queue = slice_text("q"),
+                                    .state = MESSAGE_SCHEDULED,
+                                    .limit = 1,
+                                    .from = {true, 5},
+                                    .to = {true, 6}};
+    accepts(x, request);
+    request.peek.to.value = 5;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+    request.peek.to.set = false;
+    accepts(x, request);
+    request.peek.from.value = LIMIT_TIME_MAX_MS + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.peek.from.value = 0;
+    request.peek.state = MESSAGE_READY;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.peek.from.set = false;
+    request.peek.to.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+}
+
+/* A purge may name states that nobody holds, and no others. */
+static void a_purge_may_have_states(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_QUEUE_PURGE,
+                                 .queue_purge = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    assert_int_equal(x->back.queue_purge.states, 0);
+    assert_false(x->back.queue_purge.before.set);
+    request.queue_purge.states = PURGE_STATES;
+    request.queue_purge.before = (struct optional_ms){true, 0};
+    accepts(x, request);
+    assert_int_equal(x->back.queue_purge.states, 2 + 8 + 16 + 32);
+    assert_true(x->back.queue_purge.before.set);
+    request.queue_purge.states = 1u << MESSAGE_READY | 1u << MESSAGE_LEASED;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = 1u << MESSAGE_DELETED;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = PURGE_STATES + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = 0;
+    request.queue_purge.before.value = -1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "before");
 }
 
 /* Nodes are numbers from 1; only a transfer may leave the choice open. */
@@ -1139,6 +1191,8 @@ int main(void)
         WITH_FIXTURE(undelivered_is_for_the_log_only),
         WITH_FIXTURE(kick_has_an_id_or_a_count),
         WITH_FIXTURE(pages_have_bounds),
+        WITH_FIXTURE(a_peek_may_have_due_times),
+        WITH_FIXTURE(a_purge_may_have_states),
         WITH_FIXTURE(node_ids_start_at_one),
         WITH_FIXTURE(hello_has_a_range_of_versions),
         WITH_FIXTURE(queue_names_have_an_alphabet),
