@@ -105,6 +105,13 @@ static const struct field queue_purge[] = {
     MS(BEFORE, op_queue_purge, before, 0, LIMIT_TIME_MAX_MS),
 };
 
+static const struct field pause_queue[] = {
+    QUEUE(op_pause, queue, FIELD_REQUIRED),
+    U32(MODE, op_pause, mode, PAUSE_NONE, PAUSE_BOTH, FIELD_REQUIRED | FIELD_ALWAYS),
+    MS(UNTIL, op_pause, until, 0, LIMIT_TIME_MAX_MS),
+    TEXT(REASON, op_pause, reason, 0, LIMIT_REASON, FIELD_CUT),
+};
+
 static const struct field session_open[] = {
     BYTES(SESSION, op_session_open, session, 16, 16, FIELD_REQUIRED),
 };
@@ -181,6 +188,40 @@ static const struct field stats[] = {
     QUEUE(op_stats, queue, 0),
     TEXT(AFTER, op_stats, after, 0, LIMIT_QUEUE_NAME, 0),
     DEFAULTED(LIMIT, op_stats, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field modify[] = {
+    QUEUE(op_modify, queue, FIELD_REQUIRED),
+    U32(KIND, op_modify, kind, MODIFY_CANCEL, MODIFY_SET_PRIORITY, FIELD_REQUIRED),
+    MORE(KIND_OPTIONAL_ID, ID, op_modify, id, has_id),
+    TEXT(KEY, op_modify, key, 1, LIMIT_KEY, 0),
+    MS(DELIVER_AT, op_modify, deliver_at, 0, LIMIT_TIME_MAX_MS),
+    MS(DELAY, op_modify, delay, 0, LIMIT_DELAY_HARD_MS),
+    U32(PRIORITY, op_modify, priority, 1, LIMIT_PRIORITY, 0),
+    BOOL(INCLUDE_READY, op_modify, include_ready, 0),
+    BOOL(REVOKE, op_modify, revoke, 0),
+    U64(IF_VERSION, op_modify, if_version, 1, INT64_MAX, 0),
+};
+
+static const struct field get[] = {
+    QUEUE(op_get, queue, FIELD_REQUIRED),
+    MORE(KIND_OPTIONAL_ID, ID, op_get, id, has_id),
+    TEXT(KEY, op_get, key, 1, LIMIT_KEY, 0),
+    BYTES(CURSOR, op_get, cursor, 0, LIMIT_CURSOR, 0),
+    DEFAULTED(LIMIT, op_get, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field schedule_count[] = {
+    QUEUE(op_schedule_count, queue, FIELD_REQUIRED),
+    I64(BUCKET, op_schedule_count, bucket_ms, 1, LIMIT_DELAY_HARD_MS, 0),
+    MS(FROM, op_schedule_count, from, 0, LIMIT_TIME_MAX_MS),
+    MS(TO, op_schedule_count, to, 0, LIMIT_TIME_MAX_MS),
+};
+
+static const struct field replay[] = {
+    QUEUE(op_replay, queue, FIELD_REQUIRED),
+    MS(FROM, op_replay, from, 0, LIMIT_TIME_MAX_MS),
+    MORE(KIND_OPTIONAL_ID, ID, op_replay, id, has_id),
 };
 
 static const struct field member_add[] = {
@@ -383,9 +424,34 @@ static const struct field count_reply[] = {
     ANY(COUNT, op_count_reply, count),
 };
 
+static const struct field modify_reply[] = {
+    ANY32(STATE_BEFORE, op_modify_reply, state_before),
+    ANY32(STATE, op_modify_reply, state),
+    TIME(DUE, op_modify_reply, due_ms),
+    ANY(VERSION, op_modify_reply, version),
+    ID(ID, op_modify_reply, id),
+    ANY(COUNT, op_modify_reply, count),
+    BOOL(MORE, op_modify_reply, more, 0),
+};
+
+static const struct field bucket[] = {
+    TIME(START, op_bucket, start_ms),
+    ANY(COUNT, op_bucket, count),
+};
+
+static const struct record bucket_record = RECORD(op_bucket, bucket);
+
+static const struct field schedule_count_reply[] = {
+    ANY(TOTAL, op_schedule_count_reply, total),
+    TIME(BUCKET, op_schedule_count_reply, bucket_ms),
+    LIST(KIND_RECORDS, BUCKETS, op_schedule_count_reply, buckets, bucket_count, 0,
+         LIMIT_BUCKETS, 0, &bucket_record),
+    BOOL(MORE, op_schedule_count_reply, more, 0),
+};
+
 /* ---- which record belongs to which operation ---- */
 
-#define OPS 64u
+#define OPS 128u
 
 static const struct record requests[OPS] = {
     [OP_HELLO] = RECORD(op_hello, hello),
@@ -397,6 +463,7 @@ static const struct record requests[OPS] = {
     [OP_QUEUE_LIST] = RECORD(op_queue_list, queue_list),
     [OP_QUEUE_DELETE] = RECORD(op_queue_delete, queue_delete),
     [OP_QUEUE_PURGE] = RECORD(op_queue_purge, queue_purge),
+    [OP_PAUSE] = RECORD(op_pause, pause_queue),
     [OP_SESSION_OPEN] = RECORD(op_session_open, session_open),
     [OP_SEND] = RECORD(op_send, send),
     [OP_RECEIVE] = RECORD(op_receive, receive),
@@ -404,6 +471,10 @@ static const struct record requests[OPS] = {
     [OP_KICK] = RECORD(op_kick, kick),
     [OP_PEEK] = RECORD(op_peek, peek),
     [OP_STATS] = RECORD(op_stats, stats),
+    [OP_MODIFY] = RECORD(op_modify, modify),
+    [OP_GET] = RECORD(op_get, get),
+    [OP_SCHEDULE_COUNT] = RECORD(op_schedule_count, schedule_count),
+    [OP_REPLAY] = RECORD(op_replay, replay),
     [OP_MEMBER_ADD] = RECORD(op_member_add, member_add),
     [OP_MEMBER_REMOVE] = RECORD(op_member_remove, member_remove),
     [OP_MEMBER_PROMOTE] = RECORD(op_member_promote, member_promote),
@@ -421,6 +492,7 @@ static const struct record replies[OPS] = {
     [OP_QUEUE_LIST] = RECORD(op_queue_list_reply, queue_list_reply),
     [OP_QUEUE_DELETE] = RECORD(op_count_reply, count_reply),
     [OP_QUEUE_PURGE] = RECORD(op_count_reply, count_reply),
+    [OP_PAUSE] = {.name = "nothing"},
     [OP_SESSION_OPEN] = RECORD(op_session_open_reply, session_open_reply),
     [OP_SEND] = RECORD(op_send_reply, send_reply),
     [OP_RECEIVE] = RECORD(op_receive_reply, receive_reply),
@@ -428,6 +500,10 @@ static const struct record replies[OPS] = {
     [OP_KICK] = RECORD(op_count_reply, count_reply),
     [OP_PEEK] = RECORD(op_receive_reply, receive_reply),
     [OP_STATS] = RECORD(op_queue_list_reply, queue_list_reply),
+    [OP_MODIFY] = RECORD(op_modify_reply, modify_reply),
+    [OP_GET] = RECORD(op_receive_reply, receive_reply),
+    [OP_SCHEDULE_COUNT] = RECORD(op_schedule_count_reply, schedule_count_reply),
+    [OP_REPLAY] = RECORD(op_count_reply, count_reply),
     [OP_MEMBER_ADD] = {.name = "nothing"},
     [OP_MEMBER_REMOVE] = {.name = "nothing"},
     [OP_MEMBER_PROMOTE] = {.name = "nothing"},

@@ -53,6 +53,8 @@
     X(VERSION_HIGH, 38, "version_high", "uint")                                        \
     X(ACTOR, 39, "actor", "text")                                                      \
     X(RELEASE_ON_CLOSE, 40, "release_on_close", "bool")                                \
+    X(KEY, 41, "key", "text")                                                          \
+    X(IF_VERSION, 42, "if_version", "uint")                                            \
     X(FROM, 43, "from", "int")                                                         \
     X(TO, 44, "to", "int")                                                             \
     /* what is wrong */                                                                \
@@ -126,8 +128,17 @@
     X(CLIENT_ADDRESS, 115, "client_address", "text")                                   \
     X(MATCH, 116, "match", "uint")                                                     \
     X(REACHABLE, 117, "reachable", "bool")                                             \
+    X(STATE_BEFORE, 118, "state_before", "uint")                                       \
     X(REPLACED, 119, "replaced", "bool")                                               \
+    X(INCLUDE_READY, 126, "include_ready", "bool")                                     \
     /* from here on two bytes: what is not said of every message */                    \
+    X(REVOKE, 128, "revoke", "bool")                                                   \
+    X(BUCKET, 129, "bucket", "int")                                                    \
+    X(BUCKETS, 130, "buckets", "maps")                                                 \
+    X(START, 131, "start", "int")                                                      \
+    X(TOTAL, 132, "total", "uint")                                                     \
+    X(MODE, 133, "mode", "uint")                                                       \
+    X(UNTIL, 134, "until", "int")                                                      \
     X(PAUSED, 135, "paused", "uint")                                                   \
     X(PAUSED_UNTIL, 136, "paused_until", "int")                                        \
     X(PAUSE_REASON, 137, "pause_reason", "text")                                       \

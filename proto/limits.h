@@ -31,6 +31,7 @@
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
+#define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
 #define LIMIT_DEAD_LETTERS 8u           /* moves to a dead-letter queue that a message remembers */
 
 /* Times. */

@@ -21,6 +21,8 @@
 
 _Static_assert(sizeof(enum settle_kind) == sizeof(uint32_t), "decoded as KIND_U32");
 _Static_assert(sizeof(enum message_state) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum pause_mode) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum modify_kind) == sizeof(uint32_t), "decoded as KIND_U32");
 
 const char *op_name(unsigned op)
 {
@@ -1077,6 +1079,96 @@ static int check_kick(struct decode *d, struct op_kick *kick)
     return HF_OK;
 }
 
+static int check_pause(struct decode *d, const struct op_pause *pause)
+{
+    if (pause->mode == PAUSE_NONE && pause->until.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "until",
+                      "has no meaning here: a queue that is resumed has no end of its "
+                      "pause");
+    }
+    return HF_OK;
+}
+
+/* A message is named by its id, or by a key that the sender gave it. */
+static int check_named(struct decode *d, bool has_id, struct slice key)
+{
+    if (has_id && key.data != NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "key",
+                      "stands beside id, and both say which: give one of them");
+    }
+    if (!has_id && key.data == NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "id",
+                      "is missing: name the message by its id or by a key");
+    }
+    return HF_OK;
+}
+
+static int check_when(struct decode *d, const struct op_modify *modify)
+{
+    bool wanted = modify->kind == MODIFY_RESCHEDULE;
+
+    if (!wanted && (modify->delay.set || modify->deliver_at.set)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT,
+                      modify->delay.set ? "delay" : "deliver_at",
+                      "has no meaning here: it belongs to reschedule");
+    }
+    if (wanted && !modify->delay.set && !modify->deliver_at.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "deliver_at",
+                      "is missing: reschedule needs it, or delay");
+    }
+    if (modify->delay.set && modify->deliver_at.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "deliver_at",
+                      "stands beside delay, and both say when: give one of them");
+    }
+    return HF_OK;
+}
+
+static int check_modify(struct decode *d, const struct op_modify *modify)
+{
+    bool cancels = modify->kind == MODIFY_CANCEL;
+    bool ranks = modify->kind == MODIFY_SET_PRIORITY;
+    int rc;
+
+    rc = check_named(d, modify->has_id, modify->key);
+    if (rc == HF_OK) {
+        rc = check_when(d, modify);
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    if (ranks != (modify->priority != 0)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "priority",
+                      ranks ? "is missing: set_priority needs it"
+                            : "has no meaning here: it belongs to set_priority");
+    }
+    if (!cancels && (modify->include_ready || modify->revoke)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT,
+                      modify->include_ready ? "include_ready" : "revoke",
+                      "has no meaning here: it belongs to cancel");
+    }
+    return HF_OK;
+}
+
+static int check_get(struct decode *d, const struct op_get *get)
+{
+    if (get->has_id && get->cursor.data != NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "cursor",
+                      "stands beside id, which is one message: leave it out");
+    }
+    return check_named(d, get->has_id, get->key);
+}
+
+static int check_replay(struct decode *d, const struct op_replay *replay)
+{
+    if (replay->has_id == replay->from.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "from",
+                      replay->has_id
+                          ? "stands beside id, and both say which: give one of them"
+                          : "is missing: say from when on, or give an id");
+    }
+    return HF_OK;
+}
+
 static int check_request(struct decode *d, struct op_request *request)
 {
     switch (request->op) {
@@ -1084,6 +1176,8 @@ static int check_request(struct decode *d, struct op_request *request)
         return check_hello(d, &request->hello);
     case OP_QUEUE_PURGE:
         return check_queue_purge(d, &request->queue_purge);
+    case OP_PAUSE:
+        return check_pause(d, &request->pause);
     case OP_SEND:
         return check_send(d, &request->send);
     case OP_RECEIVE:
@@ -1094,6 +1188,15 @@ static int check_request(struct decode *d, struct op_request *request)
         return check_kick(d, &request->kick);
     case OP_PEEK:
         return check_peek(d, &request->peek);
+    case OP_MODIFY:
+        return check_modify(d, &request->modify);
+    case OP_GET:
+        return check_get(d, &request->get);
+    case OP_SCHEDULE_COUNT:
+        return check_from_to(d, request->schedule_count.from,
+                             request->schedule_count.to);
+    case OP_REPLAY:
+        return check_replay(d, &request->replay);
     default:
         return HF_OK;
     }

@@ -38,6 +38,7 @@
     X(QUEUE_LIST, 13, false)                                                           \
     X(QUEUE_DELETE, 14, true)                                                          \
     X(QUEUE_PURGE, 15, true)                                                           \
+    X(PAUSE, 16, true)                                                                 \
     X(SESSION_OPEN, 20, true)                                                          \
     X(SEND, 21, true)                                                                  \
     X(RECEIVE, 22, true)                                                               \
@@ -45,6 +46,10 @@
     X(KICK, 24, true)                                                                  \
     X(PEEK, 25, false)                                                                 \
     X(STATS, 26, false)                                                                \
+    X(MODIFY, 27, true)                                                                \
+    X(GET, 28, false)                                                                  \
+    X(SCHEDULE_COUNT, 29, false)                                                       \
+    X(REPLAY, 32, true)                                                                \
     X(MEMBER_ADD, 40, false)                                                           \
     X(MEMBER_REMOVE, 41, false)                                                        \
     X(MEMBER_PROMOTE, 42, false)                                                       \
@@ -134,6 +139,13 @@ struct op_queue_purge {
 #define PURGE_STATES                                                                   \
     (1u << MESSAGE_READY | 1u << MESSAGE_SCHEDULED | 1u << MESSAGE_PARKED |            \
      1u << MESSAGE_ACKED)
+
+struct op_pause {
+    struct slice queue;
+    enum pause_mode mode;     /* NONE resumes */
+    struct optional_ms until; /* resumes by itself then; not with NONE */
+    struct slice reason;      /* cut at LIMIT_REASON */
+};
 
 /* Opens a producer session or takes it over: the epoch grows and fences the former
  * holder. */
@@ -227,6 +239,53 @@ struct op_stats {
     uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
+enum modify_kind {
+    MODIFY_CANCEL = 1,
+    MODIFY_RESCHEDULE = 2,
+    MODIFY_FIRE_NOW = 3,
+    MODIFY_SET_PRIORITY = 4
+};
+
+/* Schedule control: one message by id, or all that carry a key. */
+struct op_modify {
+    struct slice queue;
+    enum modify_kind kind;
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    struct optional_ms deliver_at; /* RESCHEDULE: this or delay */
+    struct optional_ms delay;
+    uint32_t priority;   /* SET_PRIORITY: 1..LIMIT_PRIORITY */
+    bool include_ready;  /* CANCEL: also READY ones that were never handed out */
+    bool revoke;         /* CANCEL: also LEASED ones; their receipts become stale */
+    uint64_t if_version; /* only when the message has this version; 0 = absent */
+};
+
+/* Messages by id or key, as PEEK shows them. */
+struct op_get {
+    struct slice queue;
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    struct slice cursor; /* with key: from the last answer */
+    uint32_t limit;      /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+struct op_schedule_count {
+    struct slice queue;
+    int64_t bucket_ms;       /* width of a bucket; 0 = absent: only the total */
+    struct optional_ms from; /* due at this time or later */
+    struct optional_ms to;   /* due before this time */
+};
+
+/* ACKED -> READY with counters at 0: exactly one of the two. */
+struct op_replay {
+    struct slice queue;
+    struct optional_ms from; /* acked at this time or later */
+    bool has_id;
+    struct message_id id;
+};
+
 struct op_member_add {
     uint64_t
         node; /* it must have started with an empty disk and knocked at this cluster */
@@ -263,6 +322,7 @@ struct op_request {
         struct op_queue_list queue_list;
         struct op_queue_delete queue_delete;
         struct op_queue_purge queue_purge;
+        struct op_pause pause;
         struct op_session_open session_open;
         struct op_send send;
         struct op_receive receive;
@@ -270,6 +330,10 @@ struct op_request {
         struct op_kick kick;
         struct op_peek peek;
         struct op_stats stats;
+        struct op_modify modify;
+        struct op_get get;
+        struct op_schedule_count schedule_count;
+        struct op_replay replay;
         struct op_member_add member_add;
         struct op_member_remove member_remove;
         struct op_member_promote member_promote;
@@ -401,7 +465,7 @@ struct op_message {
 struct op_receive_reply {
     struct op_message *messages;
     uint32_t count;      /* 0 = nothing became ready within the wait */
-    struct slice cursor; /* PEEK: go on from here; absent at the end */
+    struct slice cursor; /* PEEK, GET: go on from here; absent at the end */
 };
 
 struct op_settle_result {
@@ -418,7 +482,30 @@ struct op_settle_reply {
     uint32_t count;
 };
 
-/* KICK, QUEUE_PURGE, QUEUE_DELETE: how many messages it concerned. */
+struct op_modify_reply {
+    enum message_state state_before; /* of the message, or of the first of several */
+    enum message_state state;        /* now; DELETED after a cancel */
+    int64_t due_ms;                  /* when it becomes or became READY */
+    uint64_t version;
+    struct message_id id;
+    uint64_t count; /* messages changed */
+    bool more;      /* a key names further ones: ask again */
+};
+
+struct op_bucket {
+    int64_t start_ms; /* up to start_ms + bucket_ms */
+    uint64_t count;
+};
+
+struct op_schedule_count_reply {
+    uint64_t total;    /* SCHEDULED and due within from and to */
+    int64_t bucket_ms; /* as asked for, or wider where counts are kept coarser */
+    struct op_bucket *buckets; /* those that hold any, in order */
+    uint32_t bucket_count;
+    bool more; /* ask again from the end of the last bucket */
+};
+
+/* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY: how many messages it concerned. */
 struct op_count_reply {
     uint64_t count;
 };
@@ -462,11 +549,13 @@ struct op_reply {
         struct op_node_status_reply node_status;
         struct op_queue_create_reply queue_create;
         struct op_queue_list_reply queue_list; /* QUEUE_SHOW, QUEUE_LIST, STATS */
-        struct op_count_reply count;           /* KICK, QUEUE_PURGE, QUEUE_DELETE */
+        struct op_count_reply count; /* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY */
         struct op_session_open_reply session_open;
         struct op_send_reply send;
-        struct op_receive_reply receive; /* RECEIVE, PEEK */
+        struct op_receive_reply receive; /* RECEIVE, PEEK, GET */
         struct op_settle_reply settle;
+        struct op_modify_reply modify;
+        struct op_schedule_count_reply schedule_count;
     };
 };
 

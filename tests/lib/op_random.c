@@ -288,6 +288,42 @@ static void make_from_to(struct optional_ms *from, struct optional_ms *to)
     }
 }
 
+/* Exactly one of the two. */
+static void make_named(struct dice *r, bool *has_id, struct message_id *id,
+                       struct slice *key)
+{
+    if (*has_id && key->data != NULL && dice_below(r, 2) == 0) {
+        *has_id = false;
+    }
+    if (*has_id) {
+        *key = (struct slice){0};
+    } else {
+        *id = (struct message_id){0, 0};
+    }
+    if (!*has_id && key->data == NULL) {
+        *key = slice_text("key");
+    }
+}
+
+static void make_modify(struct dice *r, struct op_modify *modify)
+{
+    make_named(r, &modify->has_id, &modify->id, &modify->key);
+    if (modify->kind != MODIFY_RESCHEDULE) {
+        modify->delay.set = false;
+        modify->deliver_at.set = false;
+    } else if (modify->delay.set == modify->deliver_at.set) {
+        modify->deliver_at.set = true;
+        modify->delay.set = false;
+    }
+    if (modify->kind != MODIFY_SET_PRIORITY) {
+        modify->priority = 0;
+    } else if (modify->priority == 0) {
+        modify->priority = 1;
+    }
+    modify->include_ready = modify->include_ready && modify->kind == MODIFY_CANCEL;
+    modify->revoke = modify->revoke && modify->kind == MODIFY_CANCEL;
+}
+
 /* Fields that exclude or need each other. */
 static void make_consistent(struct dice *r, struct op_request *request)
 {
@@ -338,6 +374,28 @@ static void make_consistent(struct dice *r, struct op_request *request)
         break;
     case OP_QUEUE_PURGE:
         request->queue_purge.states &= PURGE_STATES;
+        break;
+    case OP_PAUSE:
+        request->pause.until.set =
+            request->pause.until.set && request->pause.mode != PAUSE_NONE;
+        break;
+    case OP_MODIFY:
+        make_modify(r, &request->modify);
+        break;
+    case OP_GET:
+        make_named(r, &request->get.has_id, &request->get.id, &request->get.key);
+        if (request->get.has_id) {
+            request->get.cursor = (struct slice){0};
+        }
+        break;
+    case OP_SCHEDULE_COUNT:
+        make_from_to(&request->schedule_count.from, &request->schedule_count.to);
+        break;
+    case OP_REPLAY:
+        request->replay.has_id = !request->replay.from.set;
+        if (!request->replay.has_id) {
+            request->replay.id = (struct message_id){0, 0};
+        }
         break;
     case OP_PEEK:
         if (request->peek.state != MESSAGE_SCHEDULED) {

@@ -836,6 +836,152 @@ static void kick_has_an_id_or_a_count(void **state)
     refuses(x, request, HF_E_INVALID_ARGUMENT, "count");
 }
 
+/* A pause has a mode; one that resumes has no end. */
+static void a_pause_has_a_mode(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_PAUSE, .pause = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    assert_int_equal(x->back.pause.mode, PAUSE_NONE);
+    request.pause.until = (struct optional_ms){true, 5};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "until");
+    request.pause.mode = PAUSE_BOTH;
+    accepts(x, request);
+    request.pause.mode = PAUSE_BOTH + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "mode");
+    x->buffer.len = 0;
+    op_buffer_append(&x->buffer, "\x93\x2a\x10\x81\x01\xa1q", 7);
+    decode(x, HF_E_INVALID_ARGUMENT); /* no mode is not "resume" */
+    assert_true(slice_equal(x->error.element, slice_text("mode")));
+}
+
+static struct op_request modify_of(enum modify_kind kind)
+{
+    return (struct op_request){
+        .op = OP_MODIFY,
+        .modify = {.queue = slice_text("q"), .kind = kind, .key = slice_text("k")}};
+}
+
+/* What is modified is named by an id or a key: by one of them. */
+static void a_modify_names_its_message(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = modify_of(MODIFY_FIRE_NOW);
+    struct slice key = text_of(LIMIT_KEY + 1);
+
+    accepts(x, request);
+    request.modify.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.modify.key = (struct slice){0};
+    accepts(x, request); /* also the id 0: it is there */
+    request.modify.has_id = false;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "id");
+    request.modify.key = key;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.modify.key.len = LIMIT_KEY;
+    accepts(x, request);
+    request.modify.key.len = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request = modify_of(MODIFY_SET_PRIORITY + 1);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    request = modify_of(0);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    drop(key);
+}
+
+/* A new time belongs to reschedule, which needs one; a priority to set_priority. */
+static void a_modify_has_what_its_kind_needs(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = modify_of(MODIFY_RESCHEDULE);
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "deliver_at");
+    request.modify.delay = (struct optional_ms){true, LIMIT_DELAY_HARD_MS};
+    accepts(x, request);
+    request.modify.deliver_at = (struct optional_ms){true, 5};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "deliver_at");
+    request.modify.delay.set = false;
+    accepts(x, request);
+    request.modify.priority = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request = modify_of(MODIFY_SET_PRIORITY);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request.modify.priority = LIMIT_PRIORITY;
+    accepts(x, request);
+    request.modify.priority = LIMIT_PRIORITY + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request.modify.priority = 1;
+    request.modify.delay.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "delay");
+    request = modify_of(MODIFY_CANCEL);
+    request.modify.include_ready = true;
+    request.modify.revoke = true;
+    request.modify.if_version = INT64_MAX;
+    accepts(x, request);
+    request.modify.if_version = 1ull << 63;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "if_version");
+    request.modify.if_version = 0;
+    request.modify.kind = MODIFY_FIRE_NOW;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "include_ready");
+    request.modify.include_ready = false;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "revoke");
+}
+
+/* A get is of an id, or of a key in pages. */
+static void a_get_names_its_messages(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {
+        .op = OP_GET, .get = {.queue = slice_text("q"), .limit = LIMIT_LIST}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "id");
+    request.get.key = slice_text("k");
+    request.get.cursor = slice_text("c");
+    accepts(x, request);
+    request.get.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "cursor");
+    request.get.cursor = (struct slice){0};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.get.key = (struct slice){0};
+    accepts(x, request);
+}
+
+/* Buckets have 1 ms to 10 years; without a width only the total is asked for. */
+static void buckets_have_a_width(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_SCHEDULE_COUNT,
+                                 .schedule_count = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    request.schedule_count.bucket_ms = LIMIT_DELAY_HARD_MS;
+    request.schedule_count.from = (struct optional_ms){true, 0};
+    request.schedule_count.to = (struct optional_ms){true, 1};
+    accepts(x, request);
+    request.schedule_count.to.value = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+    request.schedule_count.bucket_ms = LIMIT_DELAY_HARD_MS + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "bucket");
+    request.schedule_count.bucket_ms = -1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "bucket");
+}
+
+/* A replay is of one id or from a time on. */
+static void a_replay_has_an_id_or_a_time(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_REPLAY, .replay = {.queue = slice_text("q")}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.replay.from = (struct optional_ms){true, 0};
+    accepts(x, request);
+    request.replay.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.replay.from.set = false;
+    accepts(x, request);
+}
+
 /* Pages have 1 to 1000 elements; peeks show every state but DELETED. */
 static void pages_have_bounds(void **state)
 {
@@ -1190,6 +1336,12 @@ int main(void)
         WITH_FIXTURE(receipts_of_odd_lengths_reach_their_judge),
         WITH_FIXTURE(undelivered_is_for_the_log_only),
         WITH_FIXTURE(kick_has_an_id_or_a_count),
+        WITH_FIXTURE(a_pause_has_a_mode),
+        WITH_FIXTURE(a_modify_names_its_message),
+        WITH_FIXTURE(a_modify_has_what_its_kind_needs),
+        WITH_FIXTURE(a_get_names_its_messages),
+        WITH_FIXTURE(buckets_have_a_width),
+        WITH_FIXTURE(a_replay_has_an_id_or_a_time),
         WITH_FIXTURE(pages_have_bounds),
         WITH_FIXTURE(a_peek_may_have_due_times),
         WITH_FIXTURE(a_purge_may_have_states),
