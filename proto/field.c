@@ -45,7 +45,14 @@
         .number = FIELD_##f, .kind = k, .flags = fl, .offset = offsetof(struct s, m),  \
         .offset_more = offsetof(struct s, n), .low = lo, .high = hi, .record = rec     \
     }
+#define INNER(f, s, m, fl, rec)                                                        \
+    {                                                                                  \
+        .number = FIELD_##f, .kind = KIND_RECORD, .flags = fl,                         \
+        .offset = offsetof(struct s, m), .record = rec                                 \
+    }
 #define QUEUE(s, m, fl) TEXT(QUEUE, s, m, 1, LIMIT_QUEUE_NAME, FIELD_QUEUE_NAME | (fl))
+#define TOPIC(s)                                                                       \
+    TEXT(TOPIC, s, topic, 1, LIMIT_QUEUE_NAME, FIELD_QUEUE_NAME | FIELD_REQUIRED)
 
 #define RECORD(s, list)                                                                \
     {                                                                                  \
@@ -218,6 +225,43 @@ static const struct field schedule_count[] = {
     MS(TO, op_schedule_count, to, 0, LIMIT_TIME_MAX_MS),
 };
 
+static const struct field cancel[] = {
+    MORE(KIND_OPTIONAL_ID, ID, op_cancel, id, has_id),
+    TEXT(KEY, op_cancel, key, 1, LIMIT_KEY, 0),
+    BOOL(INCLUDE_READY, op_cancel, include_ready, 0),
+    BOOL(REVOKE, op_cancel, revoke, 0),
+    U64(IF_VERSION, op_cancel, if_version, 1, INT64_MAX, 0),
+};
+
+static const struct record cancel_record = RECORD(op_cancel, cancel);
+
+static const struct field tx_item[] = {
+    QUEUE(op_tx_item, queue, FIELD_REQUIRED),
+    U32(KIND, op_tx_item, kind, TX_ACK, TX_CANCEL, FIELD_REQUIRED),
+    INNER(SETTLE, op_tx_item, settle, 0, &settle_entry_record),
+    INNER(SEND, op_tx_item, send, 0, &send_entry_record),
+    INNER(CANCEL, op_tx_item, cancel, 0, &cancel_record),
+};
+
+static const struct record tx_item_record = RECORD(op_tx_item, tx_item);
+
+static const struct field tx[] = {
+    LIST(KIND_RECORDS, ITEMS, op_tx, items, count, 1, LIMIT_BATCH,
+         FIELD_REQUIRED | FIELD_ALWAYS, &tx_item_record),
+    BYTES(SESSION, op_tx, session, 16, 16, 0),
+    U32(EPOCH, op_tx, epoch, 1, UINT32_MAX, 0),
+    U64(SEQUENCE, op_tx, sequence, 1, INT64_MAX, 0),
+};
+
+static const struct field publish[] = {
+    TOPIC(op_publish),
+    LIST(KIND_RECORDS, ENTRIES, op_publish, entries, count, 1, LIMIT_BATCH,
+         FIELD_REQUIRED | FIELD_ALWAYS, &send_entry_record),
+    BYTES(SESSION, op_publish, session, 16, 16, 0),
+    U32(EPOCH, op_publish, epoch, 1, UINT32_MAX, 0),
+    U64(SEQUENCE, op_publish, sequence, 1, INT64_MAX, 0),
+};
+
 static const struct field replay[] = {
     QUEUE(op_replay, queue, FIELD_REQUIRED),
     MS(FROM, op_replay, from, 0, LIMIT_TIME_MAX_MS),
@@ -244,6 +288,81 @@ static const struct field noop[] = {
     BYTES(BODY, op_noop, body, 0, LIMIT_MESSAGE_BYTES, FIELD_TOO_LARGE),
 };
 
+static const struct field topic_create[] = {
+    TOPIC(op_topic_create),
+};
+
+static const struct field topic_delete[] = {
+    TOPIC(op_topic_delete),
+    BOOL(FORCE, op_topic_delete, force, 0),
+};
+
+static const struct field topic_show[] = {
+    TOPIC(op_topic_show),
+};
+
+static const struct field topic_list[] = {
+    TEXT(PREFIX, op_topic_list, prefix, 0, LIMIT_QUEUE_NAME, 0),
+    TEXT(AFTER, op_topic_list, after, 0, LIMIT_QUEUE_NAME, 0),
+    DEFAULTED(LIMIT, op_topic_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field topic_subscribe[] = {
+    TOPIC(op_topic_subscribe),
+    QUEUE(op_topic_subscribe, queue, FIELD_REQUIRED),
+    TEXT(FILTER, op_topic_subscribe, filter, 0, LIMIT_FILTER, 0),
+};
+
+static const struct field topic_unsubscribe[] = {
+    TOPIC(op_topic_unsubscribe),
+    QUEUE(op_topic_unsubscribe, queue, FIELD_REQUIRED),
+};
+
+static const struct field redrive_start[] = {
+    QUEUE(op_redrive_start, queue, FIELD_REQUIRED),
+    TEXT(TARGET, op_redrive_start, target, 1, LIMIT_QUEUE_NAME, FIELD_QUEUE_NAME),
+    TEXT(FILTER, op_redrive_start, filter, 0, LIMIT_FILTER, 0),
+    U32(RATE, op_redrive_start, rate, 1, LIMIT_RATE, 0),
+    U64(LIMIT, op_redrive_start, limit, 1, INT64_MAX, 0),
+    BOOL(DRY_RUN, op_redrive_start, dry_run, 0),
+};
+
+static const struct field redrive_control[] = {
+    U64(REDRIVE, op_redrive_control, redrive, 1, INT64_MAX, FIELD_REQUIRED),
+    U32(KIND, op_redrive_control, kind, REDRIVE_PAUSE, REDRIVE_CANCEL, FIELD_REQUIRED),
+};
+
+static const struct field redrive_list[] = {
+    U64(REDRIVE, op_redrive_list, redrive, 1, INT64_MAX, 0),
+    QUEUE(op_redrive_list, queue, 0),
+};
+
+static const struct field recur_set[] = {
+    QUEUE(op_recur_set, queue, FIELD_REQUIRED),
+    TEXT(KEY, op_recur_set, key, 1, LIMIT_KEY, FIELD_REQUIRED),
+    INNER(TEMPLATE, op_recur_set, template, FIELD_REQUIRED, &send_entry_record),
+    I64(EVERY, op_recur_set, every_ms, LIMIT_EVERY_MIN_MS, LIMIT_DELAY_HARD_MS, 0),
+    TEXT(CRON, op_recur_set, cron, 1, LIMIT_CRON, 0),
+    TEXT(ZONE, op_recur_set, zone, 1, LIMIT_ZONE, 0),
+    DEFAULTED(CATCH_UP, op_recur_set, catch_up, CATCH_UP_SKIP, CATCH_UP_ALL,
+              CATCH_UP_SKIP),
+    DEFAULTED(OVERLAP, op_recur_set, overlap, OVERLAP_ALLOW, OVERLAP_SKIP,
+              OVERLAP_ALLOW),
+    MS(UNTIL, op_recur_set, until, 0, LIMIT_TIME_MAX_MS),
+    U64(COUNT, op_recur_set, count, 1, INT64_MAX, 0),
+};
+
+static const struct field recur_remove[] = {
+    QUEUE(op_recur_remove, queue, FIELD_REQUIRED),
+    TEXT(KEY, op_recur_remove, key, 1, LIMIT_KEY, FIELD_REQUIRED),
+};
+
+static const struct field recur_list[] = {
+    QUEUE(op_recur_list, queue, FIELD_REQUIRED),
+    TEXT(AFTER, op_recur_list, after, 0, LIMIT_KEY, 0),
+    DEFAULTED(LIMIT, op_recur_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
 /* ---- replies ---- */
 
 /* The members of a struct op_error, by themselves or inside another struct. */
@@ -253,7 +372,8 @@ static const struct field noop[] = {
         MORE(KIND_BOUND, HIGH, s, at high, at has_bounds),                             \
         TIME(RETRY_AFTER, s, at retry_after_ms), ANY_TEXT(LEADER, s, at leader),       \
         ANY(LEADER_ID, s, at leader_id), ANY32(MESSAGE_STATE, s, at state),            \
-        ANY32(GONE, s, at gone), ANY_TEXT(MOVED_TO, s, at moved_to)
+        ANY32(GONE, s, at gone), ANY_TEXT(MOVED_TO, s, at moved_to),                   \
+        MORE(KIND_BOUND, ITEM, s, at item, at has_item)
 
 static const struct field error[] = {ERROR_FIELDS(op_error, )};
 
@@ -449,6 +569,124 @@ static const struct field schedule_count_reply[] = {
     BOOL(MORE, op_schedule_count_reply, more, 0),
 };
 
+static const struct field tx_result[] = {
+    ID(ID, op_tx_result, id),
+    ANY32(STATE_BEFORE, op_tx_result, state_before),
+    ANY32(STATE, op_tx_result, state),
+    TIME(DUE, op_tx_result, due_ms),
+    TIME(NEXT_VISIBLE_AT, op_tx_result, next_visible_at),
+    BOOL(DUPLICATE, op_tx_result, duplicate, 0),
+    BOOL(REPLACED, op_tx_result, replaced, 0),
+    BOOL(LATE, op_tx_result, late, 0),
+    BOOL(ALREADY, op_tx_result, already, 0),
+    BOOL(CAPPED, op_tx_result, capped, 0),
+    ANY(COUNT, op_tx_result, count),
+};
+
+static const struct record tx_result_record = RECORD(op_tx_result, tx_result);
+
+static const struct field tx_reply[] = {
+    LIST(KIND_RECORDS, RESULTS, op_tx_reply, results, count, 0, LIMIT_BATCH, 0,
+         &tx_result_record),
+};
+
+static const struct field publish_result[] = {
+    ID(TOPIC_MESSAGE_ID, op_publish_result, topic_message_id),
+    ANY32(COUNT, op_publish_result, queues),
+    BOOL(DUPLICATE, op_publish_result, duplicate, 0),
+    NUMBER(KIND_STATUS, STATUS, op_publish_result, error.status, 0, UINT32_MAX, 0),
+    ERROR_FIELDS(op_publish_result, error.),
+};
+
+static const struct record publish_result_record =
+    RECORD(op_publish_result, publish_result);
+
+static const struct field publish_reply[] = {
+    LIST(KIND_RECORDS, RESULTS, op_publish_reply, results, count, 0, LIMIT_BATCH, 0,
+         &publish_result_record),
+};
+
+static const struct field existed_reply[] = {
+    BOOL(EXISTED, op_existed_reply, existed, 0),
+};
+
+static const struct field subscription[] = {
+    ANY_TEXT(QUEUE, op_subscription, queue),
+    ANY_TEXT(FILTER, op_subscription, filter),
+};
+
+static const struct record subscription_record = RECORD(op_subscription, subscription);
+
+static const struct field topic_info[] = {
+    ANY_TEXT(NAME, op_topic_info, name),
+    TIME(CREATED_AT, op_topic_info, created_at),
+    ANY(PUBLISHED, op_topic_info, published),
+    ANY(SUBSCRIBERS, op_topic_info, subscribers),
+    LIST(KIND_RECORDS, SUBSCRIPTIONS, op_topic_info, subscriptions, subscription_count,
+         0, LIMIT_SUBSCRIPTIONS, 0, &subscription_record),
+};
+
+static const struct record topic_info_record = RECORD(op_topic_info, topic_info);
+
+static const struct field topic_list_reply[] = {
+    LIST(KIND_RECORDS, TOPICS, op_topic_list_reply, topics, count, 0, LIMIT_LIST, 0,
+         &topic_info_record),
+    BOOL(MORE, op_topic_list_reply, more, 0),
+};
+
+static const struct field redrive_info[] = {
+    ANY(REDRIVE, op_redrive_info, redrive),
+    ANY_TEXT(SOURCE, op_redrive_info, source),
+    ANY_TEXT(TARGET, op_redrive_info, target),
+    ANY_TEXT(FILTER, op_redrive_info, filter),
+    ANY32(STATE, op_redrive_info, state),
+    BOOL(DRY_RUN, op_redrive_info, dry_run, 0),
+    ANY(MATCHED, op_redrive_info, matched),
+    ANY(MOVED, op_redrive_info, moved),
+    ANY(FAILED, op_redrive_info, failed),
+    ANY32(RATE, op_redrive_info, rate),
+    ANY(LIMIT, op_redrive_info, limit),
+    TIME(STARTED_AT, op_redrive_info, started_at),
+    TIME(ENDED_AT, op_redrive_info, ended_at),
+    ANY_TEXT(LAST_ERROR, op_redrive_info, last_error),
+};
+
+static const struct record redrive_info_record = RECORD(op_redrive_info, redrive_info);
+
+static const struct field redrive_list_reply[] = {
+    LIST(KIND_RECORDS, REDRIVES, op_redrive_list_reply, redrives, count, 0,
+         LIMIT_REDRIVES, 0, &redrive_info_record),
+};
+
+static const struct field recur_set_reply[] = {
+    BOOL(EXISTED, op_recur_set_reply, existed, 0),
+    TIME(DUE, op_recur_set_reply, due_ms),
+};
+
+static const struct field recur_info[] = {
+    ANY_TEXT(KEY, op_recur_info, key),
+    INNER(TEMPLATE, op_recur_info, template, 0, &send_entry_record),
+    TIME(EVERY, op_recur_info, every_ms),
+    ANY_TEXT(CRON, op_recur_info, cron),
+    ANY_TEXT(ZONE, op_recur_info, zone),
+    ANY32(CATCH_UP, op_recur_info, catch_up),
+    ANY32(OVERLAP, op_recur_info, overlap),
+    TIME(UNTIL, op_recur_info, until_ms),
+    ANY(COUNT, op_recur_info, count),
+    ANY(FIRED, op_recur_info, fired),
+    ANY(SKIPPED, op_recur_info, skipped),
+    TIME(LAST_FIRED_AT, op_recur_info, last_fired_at),
+    TIME(DUE, op_recur_info, due_ms),
+};
+
+static const struct record recur_info_record = RECORD(op_recur_info, recur_info);
+
+static const struct field recur_list_reply[] = {
+    LIST(KIND_RECORDS, RECURS, op_recur_list_reply, recurs, count, 0, LIMIT_LIST, 0,
+         &recur_info_record),
+    BOOL(MORE, op_recur_list_reply, more, 0),
+};
+
 /* ---- which record belongs to which operation ---- */
 
 #define OPS 128u
@@ -474,12 +712,26 @@ static const struct record requests[OPS] = {
     [OP_MODIFY] = RECORD(op_modify, modify),
     [OP_GET] = RECORD(op_get, get),
     [OP_SCHEDULE_COUNT] = RECORD(op_schedule_count, schedule_count),
+    [OP_TX] = RECORD(op_tx, tx),
     [OP_REPLAY] = RECORD(op_replay, replay),
+    [OP_PUBLISH] = RECORD(op_publish, publish),
     [OP_MEMBER_ADD] = RECORD(op_member_add, member_add),
     [OP_MEMBER_REMOVE] = RECORD(op_member_remove, member_remove),
     [OP_MEMBER_PROMOTE] = RECORD(op_member_promote, member_promote),
     [OP_TRANSFER] = RECORD(op_transfer, transfer),
     [OP_NOOP] = RECORD(op_noop, noop),
+    [OP_TOPIC_CREATE] = RECORD(op_topic_create, topic_create),
+    [OP_TOPIC_DELETE] = RECORD(op_topic_delete, topic_delete),
+    [OP_TOPIC_SHOW] = RECORD(op_topic_show, topic_show),
+    [OP_TOPIC_LIST] = RECORD(op_topic_list, topic_list),
+    [OP_TOPIC_SUBSCRIBE] = RECORD(op_topic_subscribe, topic_subscribe),
+    [OP_TOPIC_UNSUBSCRIBE] = RECORD(op_topic_unsubscribe, topic_unsubscribe),
+    [OP_REDRIVE_START] = RECORD(op_redrive_start, redrive_start),
+    [OP_REDRIVE_CONTROL] = RECORD(op_redrive_control, redrive_control),
+    [OP_REDRIVE_LIST] = RECORD(op_redrive_list, redrive_list),
+    [OP_RECUR_SET] = RECORD(op_recur_set, recur_set),
+    [OP_RECUR_REMOVE] = RECORD(op_recur_remove, recur_remove),
+    [OP_RECUR_LIST] = RECORD(op_recur_list, recur_list),
 };
 
 static const struct record replies[OPS] = {
@@ -503,12 +755,26 @@ static const struct record replies[OPS] = {
     [OP_MODIFY] = RECORD(op_modify_reply, modify_reply),
     [OP_GET] = RECORD(op_receive_reply, receive_reply),
     [OP_SCHEDULE_COUNT] = RECORD(op_schedule_count_reply, schedule_count_reply),
+    [OP_TX] = RECORD(op_tx_reply, tx_reply),
     [OP_REPLAY] = RECORD(op_count_reply, count_reply),
+    [OP_PUBLISH] = RECORD(op_publish_reply, publish_reply),
     [OP_MEMBER_ADD] = {.name = "nothing"},
     [OP_MEMBER_REMOVE] = {.name = "nothing"},
     [OP_MEMBER_PROMOTE] = {.name = "nothing"},
     [OP_TRANSFER] = {.name = "nothing"},
     [OP_NOOP] = {.name = "nothing"},
+    [OP_TOPIC_CREATE] = RECORD(op_existed_reply, existed_reply),
+    [OP_TOPIC_DELETE] = {.name = "nothing"},
+    [OP_TOPIC_SHOW] = RECORD(op_topic_list_reply, topic_list_reply),
+    [OP_TOPIC_LIST] = RECORD(op_topic_list_reply, topic_list_reply),
+    [OP_TOPIC_SUBSCRIBE] = RECORD(op_existed_reply, existed_reply),
+    [OP_TOPIC_UNSUBSCRIBE] = {.name = "nothing"},
+    [OP_REDRIVE_START] = RECORD(op_redrive_list_reply, redrive_list_reply),
+    [OP_REDRIVE_CONTROL] = RECORD(op_redrive_list_reply, redrive_list_reply),
+    [OP_REDRIVE_LIST] = RECORD(op_redrive_list_reply, redrive_list_reply),
+    [OP_RECUR_SET] = RECORD(op_recur_set_reply, recur_set_reply),
+    [OP_RECUR_REMOVE] = {.name = "nothing"},
+    [OP_RECUR_LIST] = RECORD(op_recur_list_reply, recur_list_reply),
 };
 
 const struct record *record_of_request(unsigned op)

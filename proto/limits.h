@@ -32,6 +32,11 @@
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
 #define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
+#define LIMIT_SUBSCRIPTIONS 256u        /* queues of one topic: a publish is one command */
+#define LIMIT_REDRIVES 256u             /* remembered, the ended ones included */
+#define LIMIT_RATE 1000000u             /* messages per second of a redrive */
+#define LIMIT_CRON 256u
+#define LIMIT_ZONE 64u                  /* name of a time zone */
 #define LIMIT_DEAD_LETTERS 8u           /* moves to a dead-letter queue that a message remembers */
 
 /* Times. */
@@ -44,6 +49,7 @@
 #define LIMIT_RETENTION_MAX_MS 31536000000ll
 #define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */
 #define LIMIT_SESSION_IDLE_MS 3600000
+#define LIMIT_EVERY_MIN_MS 1000         /* shortest interval of a recurring message */
 #define LIMIT_GRACE_MS 5000
 
 /* State machine. */
@@ -52,6 +58,8 @@
 #define LIMIT_PRIORITY 16u
 #define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
 #define LIMIT_SESSIONS 100000u
+#define LIMIT_TOPICS 100000u
+#define LIMIT_RECURRING 100000u         /* recurring messages of all queues */
 
 /* Log. */
 #define LIMIT_ENTRY_COMMANDS 256u

@@ -23,6 +23,11 @@ _Static_assert(sizeof(enum settle_kind) == sizeof(uint32_t), "decoded as KIND_U3
 _Static_assert(sizeof(enum message_state) == sizeof(uint32_t), "decoded as KIND_U32");
 _Static_assert(sizeof(enum pause_mode) == sizeof(uint32_t), "decoded as KIND_U32");
 _Static_assert(sizeof(enum modify_kind) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum tx_kind) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum redrive_control) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum redrive_state) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum recur_catch_up) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum recur_overlap) == sizeof(uint32_t), "decoded as KIND_U32");
 
 const char *op_name(unsigned op)
 {
@@ -127,6 +132,8 @@ static bool field_is_there(const struct field *f, const uint8_t *base)
     case KIND_TEXTS:
     case KIND_RECORDS:
         return *(const uint32_t *)more > 0;
+    case KIND_RECORD:
+        return *(const void *const *)at != NULL;
     }
     return false;
 }
@@ -213,6 +220,9 @@ static void encode_field(struct op_buffer *out, const struct field *f,
     case KIND_RECORDS:
         encode_records(out, f->record, *(const uint8_t *const *)at,
                        *(const uint32_t *)more);
+        break;
+    case KIND_RECORD:
+        encode_record(out, f->record, *(const uint8_t *const *)at);
         break;
     }
 }
@@ -307,8 +317,9 @@ struct decode {
     struct arena *arena;
     struct op_error *error; /* NULL: nobody wants the sentence */
     bool from_log;
-    const char *list; /* name of the list we are in, or NULL; */
-    uint32_t index;   /* and which of its elements */
+    const char *list;   /* name of the list we are in, or NULL; */
+    uint32_t index;     /* and which of its elements */
+    const char *inside; /* name of the single record we are in, or NULL */
 };
 
 static struct slice arena_text(struct arena *arena, const char *text)
@@ -320,8 +331,25 @@ static struct slice arena_text(struct arena *arena, const char *text)
     return copy == NULL ? (struct slice){0} : slice_of(copy, len);
 }
 
-/* Fill the error: the element is `name` in the list element at hand, the sentence
- * begins with it. */
+/* "name", or where the record at hand is: "items[3].send.name". */
+static void element_of(const struct decode *d, const char *name, char *out, size_t size)
+{
+    int len = 0;
+
+    if (d->list != NULL) {
+        len = snprintf(out, size, "%s[%u]", d->list, d->index);
+    }
+    if (d->inside != NULL) {
+        len += snprintf(out + len, size - (size_t)len, "%s%s", len > 0 ? "." : "",
+                        d->inside);
+    }
+    if (len == 0 || name[0] != '\0') {
+        snprintf(out + len, size - (size_t)len, "%s%s", len > 0 ? "." : "", name);
+    }
+}
+
+/* Fill the error: the element is `name` in the record at hand, the sentence begins with
+ * it. */
 __attribute__((format(printf, 4, 5))) static int
 refuse(struct decode *d, int status, const char *name, const char *format, ...)
 {
@@ -333,13 +361,7 @@ refuse(struct decode *d, int status, const char *name, const char *format, ...)
     if (d->error == NULL) {
         return status;
     }
-    if (d->list == NULL) {
-        snprintf(element, sizeof element, "%s", name);
-    } else if (name[0] == '\0') {
-        snprintf(element, sizeof element, "%s[%u]", d->list, d->index);
-    } else {
-        snprintf(element, sizeof element, "%s[%u].%s", d->list, d->index, name);
-    }
+    element_of(d, name, element, sizeof element);
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
@@ -484,7 +506,7 @@ static int check_queue_name(struct decode *d, const struct field *f, struct slic
         return HF_OK;
     }
     return refuse(d, HF_E_INVALID_ARGUMENT, field_name(f->number),
-                  "is not a queue name: use 1 to %u letters, digits and . _ - : / "
+                  "is not a name: use 1 to %u letters, digits and . _ - : / "
                   "and begin with a letter, a digit or _",
                   LIMIT_QUEUE_NAME);
 }
@@ -722,6 +744,8 @@ static int decode_record(struct decode *d, const struct record *record, uint8_t 
 static int decode_records(struct decode *d, const struct field *f, void **out,
                           uint32_t *out_count)
 {
+    const char *outer = d->list;
+    uint32_t outer_index = d->index;
     uint8_t *items;
     uint32_t count;
     int rc;
@@ -745,10 +769,31 @@ static int decode_records(struct decode *d, const struct field *f, void **out,
             return rc;
         }
     }
-    d->list = NULL;
+    d->list = outer;
+    d->index = outer_index;
     pack_leave(&d->reader);
     *out = items;
     *out_count = count;
+    return HF_OK;
+}
+
+static int decode_inner(struct decode *d, const struct field *f, void **out)
+{
+    const char *outer = d->inside;
+    uint8_t *inner;
+    int rc;
+
+    inner = arena_get(d->arena, f->record->bytes);
+    if (inner == NULL) {
+        return refuse_memory(d);
+    }
+    d->inside = field_name(f->number);
+    rc = decode_record(d, f->record, inner);
+    if (rc != HF_OK) {
+        return rc;
+    }
+    d->inside = outer;
+    *out = inner;
     return HF_OK;
 }
 
@@ -801,6 +846,8 @@ static int decode_field(struct decode *d, const struct field *f, uint8_t *base)
         return decode_texts(d, f, at, more);
     case KIND_RECORDS:
         return decode_records(d, f, at, more);
+    case KIND_RECORD:
+        return decode_inner(d, f, at);
     }
     return HF_E_INTERNAL;
 }
@@ -939,49 +986,74 @@ static int check_send_entry(struct decode *d, const struct op_send_entry *entry)
     return HF_OK;
 }
 
-static int check_send_session(struct decode *d, const struct op_send *send)
+static int check_numbering(struct decode *d, struct slice session, uint32_t epoch,
+                           uint64_t sequence)
 {
-    bool numbered = send->session.data != NULL;
+    bool numbered = session.data != NULL;
 
-    if (numbered && (send->epoch == 0 || send->sequence == 0)) {
-        return refuse(d, HF_E_INVALID_ARGUMENT, send->epoch == 0 ? "epoch" : "sequence",
+    if (numbered && (epoch == 0 || sequence == 0)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, epoch == 0 ? "epoch" : "sequence",
                       "is missing: a send with a session needs epoch and sequence");
     }
-    if (!numbered && (send->epoch != 0 || send->sequence != 0)) {
+    if (!numbered && (epoch != 0 || sequence != 0)) {
         return refuse(d, HF_E_INVALID_ARGUMENT, "session",
                       "is missing: epoch and sequence number the sends of a session");
     }
     return HF_OK;
 }
 
-static int check_send(struct decode *d, const struct op_send *send)
+/* The bodies and attributes of `count` messages in the list `name`. */
+static int check_batch_bytes(struct decode *d, const char *name, uint32_t count,
+                             uint64_t sum)
 {
-    uint64_t sum = 0;
-    int rc;
-
-    rc = check_send_session(d, send);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    d->list = "entries";
-    for (uint32_t i = 0; i < send->count; i++) {
-        d->index = i;
-        rc = check_send_entry(d, &send->entries[i]);
-        if (rc != HF_OK) {
-            return rc;
-        }
-        sum += (uint64_t)send->entries[i].body.len + send->entries[i].attributes.len;
-    }
-    d->list = NULL;
-    if (send->count > 1 && sum > LIMIT_BATCH_BYTES) {
+    if (count > 1 && sum > LIMIT_BATCH_BYTES) {
         refuse_bounds(d, 0, LIMIT_BATCH_BYTES);
-        return refuse(d, HF_E_TOO_LARGE, "entries",
+        return refuse(d, HF_E_TOO_LARGE, name,
                       "have %" PRIu64
                       " bytes of bodies and attributes and may have at most %u "
                       "together: split the batch, or send a large message by itself",
                       sum, LIMIT_BATCH_BYTES);
     }
     return HF_OK;
+}
+
+static uint64_t entry_bytes(const struct op_send_entry *entry)
+{
+    return (uint64_t)entry->body.len + entry->attributes.len;
+}
+
+static int check_send_entries(struct decode *d, const struct op_send_entry *entries,
+                              uint32_t count)
+{
+    uint64_t sum = 0;
+
+    d->list = "entries";
+    for (uint32_t i = 0; i < count; i++) {
+        int rc;
+
+        d->index = i;
+        rc = check_send_entry(d, &entries[i]);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        sum += entry_bytes(&entries[i]);
+    }
+    d->list = NULL;
+    return check_batch_bytes(d, "entries", count, sum);
+}
+
+static int check_send(struct decode *d, const struct op_send *send)
+{
+    int rc = check_numbering(d, send->session, send->epoch, send->sequence);
+
+    return rc == HF_OK ? check_send_entries(d, send->entries, send->count) : rc;
+}
+
+static int check_publish(struct decode *d, const struct op_publish *publish)
+{
+    int rc = check_numbering(d, publish->session, publish->epoch, publish->sequence);
+
+    return rc == HF_OK ? check_send_entries(d, publish->entries, publish->count) : rc;
 }
 
 static int check_queue_purge(struct decode *d, const struct op_queue_purge *purge)
@@ -1158,6 +1230,111 @@ static int check_get(struct decode *d, const struct op_get *get)
     return check_named(d, get->has_id, get->key);
 }
 
+/* The part that belongs to the kind is there, and no other. */
+static int check_tx_part(struct decode *d, const char *name, bool wanted, bool there)
+{
+    if (wanted == there) {
+        return HF_OK;
+    }
+    return refuse(d, HF_E_INVALID_ARGUMENT, name,
+                  wanted ? "is missing: the kind of this item needs it"
+                         : "has no meaning here: the item is of another kind");
+}
+
+static int check_tx_item(struct decode *d, const struct op_tx_item *item)
+{
+    int rc;
+
+    rc = check_tx_part(d, "settle", item->kind < TX_SEND, item->settle != NULL);
+    if (rc == HF_OK) {
+        rc = check_tx_part(d, "send", item->kind == TX_SEND, item->send != NULL);
+    }
+    if (rc == HF_OK) {
+        rc = check_tx_part(d, "cancel", item->kind == TX_CANCEL, item->cancel != NULL);
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    switch (item->kind) {
+    case TX_SEND:
+        d->inside = "send";
+        rc = check_send_entry(d, item->send);
+        break;
+    case TX_CANCEL:
+        d->inside = "cancel";
+        rc = check_named(d, item->cancel->has_id, item->cancel->key);
+        break;
+    default:
+        d->inside = "settle";
+        rc = check_settle_entry(d, (enum settle_kind)item->kind, item->settle);
+        break;
+    }
+    d->inside = NULL;
+    return rc;
+}
+
+static int check_tx(struct decode *d, const struct op_tx *tx)
+{
+    uint32_t sends = 0;
+    uint64_t sum = 0;
+    int rc;
+
+    rc = check_numbering(d, tx->session, tx->epoch, tx->sequence);
+    if (rc != HF_OK) {
+        return rc;
+    }
+    d->list = "items";
+    for (uint32_t i = 0; i < tx->count; i++) {
+        d->index = i;
+        rc = check_tx_item(d, &tx->items[i]);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        if (tx->items[i].kind == TX_SEND) {
+            sends++;
+            sum += entry_bytes(tx->items[i].send);
+        }
+    }
+    d->list = NULL;
+    return check_batch_bytes(d, "items", sends, sum);
+}
+
+/* What a recurring message is made of cannot say when it is due: its rule does. */
+static int check_template(struct decode *d, const struct op_send_entry *template)
+{
+    const char *odd = template->delay.set               ? "delay"
+                      : template->deliver_at.set        ? "deliver_at"
+                      : template->dedup_id.data != NULL ? "dedup_id"
+                                                        : NULL;
+    int rc;
+
+    d->inside = "template";
+    rc = odd == NULL ? check_send_entry(d, template)
+                     : refuse(d, HF_E_INVALID_ARGUMENT, odd,
+                              "has no meaning here: the rule says when a recurring "
+                              "message comes, and its key which it is");
+    d->inside = NULL;
+    return rc;
+}
+
+static int check_recur_set(struct decode *d, const struct op_recur_set *recur)
+{
+    bool has_every = recur->every_ms != 0;
+    bool has_cron = recur->cron.data != NULL;
+
+    if (has_every == has_cron) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "every",
+                      has_every ? "stands beside cron, and both say when: give one of "
+                                  "them"
+                                : "is missing: say when by every or by cron");
+    }
+    if (recur->zone.data != NULL && !has_cron) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "zone",
+                      "has no meaning here: it belongs to cron");
+    }
+    return check_template(d, recur->template);
+}
+
 static int check_replay(struct decode *d, const struct op_replay *replay)
 {
     if (replay->has_id == replay->from.set) {
@@ -1195,8 +1372,14 @@ static int check_request(struct decode *d, struct op_request *request)
     case OP_SCHEDULE_COUNT:
         return check_from_to(d, request->schedule_count.from,
                              request->schedule_count.to);
+    case OP_TX:
+        return check_tx(d, &request->tx);
     case OP_REPLAY:
         return check_replay(d, &request->replay);
+    case OP_PUBLISH:
+        return check_publish(d, &request->publish);
+    case OP_RECUR_SET:
+        return check_recur_set(d, &request->recur_set);
     default:
         return HF_OK;
     }

@@ -49,12 +49,26 @@
     X(MODIFY, 27, true)                                                                \
     X(GET, 28, false)                                                                  \
     X(SCHEDULE_COUNT, 29, false)                                                       \
+    X(TX, 30, true)                                                                    \
     X(REPLAY, 32, true)                                                                \
+    X(PUBLISH, 33, true)                                                               \
     X(MEMBER_ADD, 40, false)                                                           \
     X(MEMBER_REMOVE, 41, false)                                                        \
     X(MEMBER_PROMOTE, 42, false)                                                       \
     X(TRANSFER, 43, false)                                                             \
-    X(NOOP, 45, true)
+    X(NOOP, 45, true)                                                                  \
+    X(TOPIC_CREATE, 50, true)                                                          \
+    X(TOPIC_DELETE, 51, true)                                                          \
+    X(TOPIC_SHOW, 52, false)                                                           \
+    X(TOPIC_LIST, 53, false)                                                           \
+    X(TOPIC_SUBSCRIBE, 54, true)                                                       \
+    X(TOPIC_UNSUBSCRIBE, 55, true)                                                     \
+    X(REDRIVE_START, 56, true)                                                         \
+    X(REDRIVE_CONTROL, 57, true)                                                       \
+    X(REDRIVE_LIST, 58, false)                                                         \
+    X(RECUR_SET, 60, true)                                                             \
+    X(RECUR_REMOVE, 61, true)                                                          \
+    X(RECUR_LIST, 62, false)
 
 enum op_code {
 #define X(name, number, logged) OP_##name = number,
@@ -278,6 +292,55 @@ struct op_schedule_count {
     struct optional_ms to;   /* due before this time */
 };
 
+enum tx_kind {
+    TX_ACK = SETTLE_ACK,
+    TX_EXTEND = SETTLE_EXTEND,
+    TX_RELEASE = SETTLE_RELEASE,
+    TX_FAIL = SETTLE_FAIL,
+    TX_REJECT = SETTLE_REJECT,
+    TX_PARK = SETTLE_PARK,
+    TX_SEND = 7,
+    TX_CANCEL = 8
+};
+
+/* As a MODIFY of the kind CANCEL. */
+struct op_cancel {
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    bool include_ready;
+    bool revoke;
+    uint64_t if_version;
+};
+
+/* The one of the three that belongs to the kind is there, the others are NULL. */
+struct op_tx_item {
+    struct slice queue;
+    enum tx_kind kind;
+    struct op_settle_entry *settle;
+    struct op_send_entry *send;
+    struct op_cancel *cancel;
+};
+
+/* In order, and all or none. */
+struct op_tx {
+    struct slice session; /* 16 bytes: a numbered one, as in op_send */
+    uint32_t epoch;
+    uint64_t sequence;
+    struct op_tx_item *items;
+    uint32_t count; /* 1..LIMIT_BATCH */
+};
+
+/* As op_send, to every queue whose filter takes the message. */
+struct op_publish {
+    struct slice topic;
+    struct slice session;
+    uint32_t epoch;
+    uint64_t sequence;
+    struct op_send_entry *entries;
+    uint32_t count; /* 1..LIMIT_BATCH */
+};
+
 /* ACKED -> READY with counters at 0: exactly one of the two. */
 struct op_replay {
     struct slice queue;
@@ -309,6 +372,90 @@ struct op_noop {
     struct slice body;
 };
 
+/* A topic's name has the form of a queue's; the two do not get in each other's way. */
+struct op_topic_create {
+    struct slice topic;
+};
+
+struct op_topic_delete {
+    struct slice topic;
+    bool force; /* also when queues subscribe to it */
+};
+
+struct op_topic_show {
+    struct slice topic;
+};
+
+struct op_topic_list {
+    struct slice prefix;
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+struct op_topic_subscribe {
+    struct slice topic;
+    struct slice queue;
+    struct slice filter; /* absent = every message */
+};
+
+struct op_topic_unsubscribe {
+    struct slice topic;
+    struct slice queue;
+};
+
+/* A task that moves messages out of a dead-letter queue. */
+struct op_redrive_start {
+    struct slice queue;  /* source */
+    struct slice target; /* absent: each message's origin */
+    struct slice filter;
+    uint32_t rate;  /* messages per second, 1..LIMIT_RATE; 0 = absent: no limit */
+    uint64_t limit; /* at most so many messages; 0 = absent: no limit */
+    bool dry_run;   /* count what matches, move nothing */
+};
+
+enum redrive_control { REDRIVE_PAUSE = 1, REDRIVE_RESUME = 2, REDRIVE_CANCEL = 3 };
+
+struct op_redrive_control {
+    uint64_t redrive;
+    enum redrive_control kind;
+};
+
+struct op_redrive_list {
+    uint64_t redrive;   /* only this one; 0 = absent: all */
+    struct slice queue; /* only of this source */
+};
+
+/* What becomes of firings that a cluster without a leader missed. */
+enum recur_catch_up { CATCH_UP_SKIP = 1, CATCH_UP_ONE = 2, CATCH_UP_ALL = 3 };
+
+/* What a firing does while the message of an earlier one exists. */
+enum recur_overlap { OVERLAP_ALLOW = 1, OVERLAP_SKIP = 2 };
+
+/* Create or replace the recurring message `key` of a queue. */
+struct op_recur_set {
+    struct slice queue;
+    struct slice key;
+    struct op_send_entry *template; /* without delay, deliver_at and dedup_id */
+    int64_t every_ms;               /* this or cron; 0 = absent */
+    struct slice cron;              /* second minute hour day month weekday */
+    struct slice zone;              /* of cron; absent = UTC */
+    enum recur_catch_up catch_up;   /* default SKIP */
+    enum recur_overlap overlap;     /* default ALLOW */
+    struct optional_ms until;       /* fires no later than this */
+    uint64_t count;                 /* fires at most so often; 0 = absent: no limit */
+};
+
+struct op_recur_remove {
+    struct slice queue;
+    struct slice key;
+};
+
+struct op_recur_list {
+    struct slice queue;
+    struct slice after; /* cursor: keys greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
 struct op_request {
     uint64_t id; /* chosen by the client; replies carry it; unique among its requests in
                     flight */
@@ -333,12 +480,26 @@ struct op_request {
         struct op_modify modify;
         struct op_get get;
         struct op_schedule_count schedule_count;
+        struct op_tx tx;
         struct op_replay replay;
+        struct op_publish publish;
         struct op_member_add member_add;
         struct op_member_remove member_remove;
         struct op_member_promote member_promote;
         struct op_transfer transfer;
         struct op_noop noop;
+        struct op_topic_create topic_create;
+        struct op_topic_delete topic_delete;
+        struct op_topic_show topic_show;
+        struct op_topic_list topic_list;
+        struct op_topic_subscribe topic_subscribe;
+        struct op_topic_unsubscribe topic_unsubscribe;
+        struct op_redrive_start redrive_start;
+        struct op_redrive_control redrive_control;
+        struct op_redrive_list redrive_list;
+        struct op_recur_set recur_set;
+        struct op_recur_remove recur_remove;
+        struct op_recur_list recur_list;
     };
 };
 
@@ -366,6 +527,8 @@ struct op_error {
     enum message_state state; /* StaleReceipt: where the message is now */
     enum gone_reason gone;    /* MessageNotFound */
     struct slice moved_to;    /* MessageNotFound, dead-lettered: the queue it is in */
+    bool has_item;            /* TX: the status is that of one item */
+    int64_t item;             /* which, from 0 */
 };
 
 struct op_hello_reply {
@@ -505,6 +668,121 @@ struct op_schedule_count_reply {
     bool more; /* ask again from the end of the last bucket */
 };
 
+/* What an item came to; of it, what its kind has. */
+struct op_tx_result {
+    struct message_id id; /* send: of the new message; cancel: of the first */
+    enum message_state state_before; /* cancel */
+    enum message_state state;
+    int64_t due_ms; /* send */
+    int64_t next_visible_at;
+    bool duplicate;
+    bool replaced;
+    bool late;
+    bool already;
+    bool capped;
+    uint64_t count; /* cancel */
+};
+
+struct op_tx_reply {
+    struct op_tx_result *results; /* one per item, in request order */
+    uint32_t count;
+};
+
+struct op_publish_result {
+    struct op_error error; /* status HF_OK or why no queue has this entry */
+    struct message_id topic_message_id;
+    uint32_t queues; /* how many took it */
+    bool duplicate;
+};
+
+struct op_publish_reply {
+    struct op_publish_result *results; /* one per entry, in request order */
+    uint32_t count;
+};
+
+/* TOPIC_CREATE, TOPIC_SUBSCRIBE */
+struct op_existed_reply {
+    bool existed;
+};
+
+struct op_subscription {
+    struct slice queue;
+    struct slice filter;
+};
+
+struct op_topic_info {
+    struct slice name;
+    int64_t created_at;
+    uint64_t published; /* messages, since it was created */
+    uint64_t subscribers;
+    struct op_subscription *subscriptions; /* TOPIC_SHOW only, in name order */
+    uint32_t subscription_count;
+};
+
+struct op_topic_list_reply {
+    struct op_topic_info
+        *topics; /* TOPIC_SHOW: one. TOPIC_LIST: a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+enum redrive_state {
+    REDRIVE_RUNNING = 1,
+    REDRIVE_PAUSED = 2,
+    REDRIVE_DONE = 3,
+    REDRIVE_CANCELLED = 4,
+    REDRIVE_FAILED = 5 /* see last_error */
+};
+
+struct op_redrive_info {
+    uint64_t redrive;
+    struct slice source;
+    struct slice target; /* absent: each message's origin */
+    struct slice filter;
+    enum redrive_state state;
+    bool dry_run;
+    uint64_t matched; /* messages that the filter let through */
+    uint64_t moved;
+    uint64_t failed; /* stayed, because the target did not take them */
+    uint32_t rate;
+    uint64_t limit;
+    int64_t started_at;
+    int64_t ended_at; /* 0 while it goes on */
+    struct slice last_error;
+};
+
+struct op_redrive_list_reply {
+    struct op_redrive_info *redrives; /* by number; START, CONTROL: one */
+    uint32_t count;
+};
+
+struct op_recur_set_reply {
+    bool existed;   /* it was there and is replaced */
+    int64_t due_ms; /* first firing; 0 = none: the limits are reached already */
+};
+
+struct op_recur_info {
+    struct slice key;
+    struct op_send_entry *template;
+    int64_t every_ms;
+    struct slice cron;
+    struct slice zone;
+    enum recur_catch_up catch_up;
+    enum recur_overlap overlap;
+    int64_t until_ms; /* 0 = no limit */
+    uint64_t count;   /* 0 = no limit */
+    uint64_t fired;
+    uint64_t skipped;
+    int64_t last_fired_at;
+    int64_t due_ms; /* next firing; 0 = none any more */
+};
+
+struct op_recur_list_reply {
+    struct op_recur_info *recurs; /* a page in key order */
+    uint32_t count;
+    bool more;
+};
+
 /* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY: how many messages it concerned. */
 struct op_count_reply {
     uint64_t count;
@@ -556,6 +834,13 @@ struct op_reply {
         struct op_settle_reply settle;
         struct op_modify_reply modify;
         struct op_schedule_count_reply schedule_count;
+        struct op_tx_reply tx;
+        struct op_publish_reply publish;
+        struct op_existed_reply existed;           /* TOPIC_CREATE, TOPIC_SUBSCRIBE */
+        struct op_topic_list_reply topic_list;     /* TOPIC_SHOW, TOPIC_LIST */
+        struct op_redrive_list_reply redrive_list; /* REDRIVE_START, _CONTROL, _LIST */
+        struct op_recur_set_reply recur_set;
+        struct op_recur_list_reply recur_list;
     };
 };
 

@@ -122,7 +122,7 @@ static void assert_record_sound(const struct record *record)
             assert_int_not_equal(f->number, record->fields[j].number);
             assert_int_not_equal(f->offset, record->fields[j].offset);
         }
-        if (f->kind == KIND_RECORDS) {
+        if (f->record != NULL) {
             assert_record_sound(f->record);
         }
     }
@@ -168,12 +168,12 @@ static void assert_types_as_listed(const struct record *record)
             [KIND_BYTES] = "bytes",     [KIND_ID] = "id",
             [KIND_OPTIONAL_ID] = "id",  [KIND_MAP] = "map",
             [KIND_TEXTS_RAW] = "texts", [KIND_TEXTS] = "texts",
-            [KIND_RECORDS] = "maps",
+            [KIND_RECORDS] = "maps",    [KIND_RECORD] = "fields",
         };
         const struct field *f = &record->fields[i];
 
         assert_string_equal(field_type(f->number), types[f->kind]);
-        if (f->kind == KIND_RECORDS) {
+        if (f->record != NULL) {
             assert_types_as_listed(f->record);
         }
     }
@@ -318,6 +318,48 @@ static void a_send_arrives_member_by_member(void **state)
     arena_done(&arena);
     op_buffer_done(&attributes);
     op_buffer_done(&keys);
+    op_buffer_done(&b);
+}
+
+/* The same for a transaction: each item has the part of its kind and no other. */
+static void a_tx_arrives_member_by_member(void **state)
+{
+    struct op_settle_entry ack = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = slice_text(""), .delay = {true, 5}};
+    struct op_cancel cancel = {.key = slice_text("k"), .revoke = true};
+    struct op_tx_item items[3] = {
+        {.queue = slice_text("a"), .kind = TX_ACK, .settle = &ack},
+        {.queue = slice_text("b"), .kind = TX_SEND, .send = &send},
+        {.queue = slice_text("c"), .kind = TX_CANCEL, .cancel = &cancel},
+    };
+    struct op_request request = {.id = 7, .op = OP_TX};
+    struct op_request back;
+    struct op_buffer b = {0};
+    struct op_error error;
+    struct arena arena;
+
+    (void)state;
+    request.tx = (struct op_tx){.items = items, .count = 3};
+    arena_init(&arena, ARENA_BYTES);
+    assert_int_equal(op_encode_request(&request, &b), HF_OK);
+    assert_int_equal(decode_request(b.data, b.len, &arena, &back, &error), HF_OK);
+    assert_int_equal(back.tx.count, 3);
+    assert_null(back.tx.session.data);
+    assert_int_equal(back.tx.items[0].kind, TX_ACK);
+    assert_true(slice_equal(back.tx.items[0].settle->receipt, slice_text("r")));
+    assert_null(back.tx.items[0].send);
+    assert_null(back.tx.items[0].cancel);
+    assert_true(slice_equal(back.tx.items[1].queue, slice_text("b")));
+    assert_null(back.tx.items[1].settle);
+    assert_non_null(back.tx.items[1].send->body.data);
+    assert_int_equal(back.tx.items[1].send->body.len, 0);
+    assert_true(back.tx.items[1].send->delay.set);
+    assert_int_equal(back.tx.items[1].send->delay.value, 5);
+    assert_null(back.tx.items[1].send->tag.data);
+    assert_true(slice_equal(back.tx.items[2].cancel->key, slice_text("k")));
+    assert_true(back.tx.items[2].cancel->revoke);
+    assert_false(back.tx.items[2].cancel->has_id);
+    arena_done(&arena);
     op_buffer_done(&b);
 }
 
@@ -468,6 +510,7 @@ static void four_billion_elements_are_refused(void **state)
         "\x93\x01\x15\x81\x02\x91\x81\x06", /* its keys */
         "\x93\x01\x15\x81\x02\x91\x81\x03", /* its body */
         "\x93\x01\x16\x81\x11",             /* the queues of a receive */
+        "\x93\x01\x1e\x81\x79\x91\x81\x7b", /* the message of a transaction */
         "\x93\x01\x15\x81\x7f",             /* an unknown field */
     };
     static const uint8_t firsts[] = {0xdd, 0xdf, 0xc6, 0xdb, 0xc9};
@@ -988,6 +1031,7 @@ int main(void)
         cmocka_unit_test(every_request_survives),
         cmocka_unit_test(every_reply_survives),
         cmocka_unit_test(a_send_arrives_member_by_member),
+        cmocka_unit_test(a_tx_arrives_member_by_member),
         cmocka_unit_test(absent_fields_have_their_defaults),
         cmocka_unit_test(every_truncated_request_is_refused),
         cmocka_unit_test(every_truncated_reply_is_refused),

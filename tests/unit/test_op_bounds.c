@@ -967,6 +967,206 @@ static void buckets_have_a_width(void **state)
     refuses(x, request, HF_E_INVALID_ARGUMENT, "bucket");
 }
 
+static struct op_request tx_of(struct op_tx_item *items, uint32_t count)
+{
+    return (struct op_request){.op = OP_TX, .tx = {.items = items, .count = count}};
+}
+
+/* An item of a transaction has the part of its kind, and no other. */
+static void a_tx_item_has_the_part_of_its_kind(void **state)
+{
+    struct fixture *x = *state;
+    struct op_settle_entry ack = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = slice_text("b")};
+    struct op_cancel cancel = {.key = slice_text("k")};
+    struct op_tx_item items[2] = {
+        {.queue = slice_text("q"), .kind = TX_ACK, .settle = &ack},
+        {.queue = slice_text("q"), .kind = TX_PARK, .settle = &ack}};
+
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_SEND;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].settle");
+    items[1].settle = NULL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].send");
+    items[1].send = &send;
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_CANCEL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].send");
+    items[1].send = NULL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].cancel");
+    items[1].cancel = &cancel;
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_REJECT;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].settle");
+    items[1].kind = TX_CANCEL + 1;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].kind");
+}
+
+/* What is wrong within an item is named through it. */
+static void a_tx_item_is_checked_within(void **state)
+{
+    struct fixture *x = *state;
+    struct op_settle_entry extend = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = slice_text("b"),
+                                 .priority = LIMIT_PRIORITY + 1};
+    struct op_cancel cancel = {.has_id = false};
+    struct op_tx_item item = {
+        .queue = slice_text("q"), .kind = TX_EXTEND, .settle = &extend};
+
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].settle.delay");
+    item =
+        (struct op_tx_item){.queue = slice_text("q"), .kind = TX_SEND, .send = &send};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].send.priority");
+    send.priority = 0;
+    send.delay = (struct optional_ms){true, 1};
+    send.deliver_at = (struct optional_ms){true, 1};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].send.deliver_at");
+    item = (struct op_tx_item){
+        .queue = slice_text("q"), .kind = TX_CANCEL, .cancel = &cancel};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].cancel.id");
+    item.queue = slice_text("-");
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].queue");
+}
+
+/* A transaction has 1 to 256 items, its sends the size of a batch, and all or nothing
+ * of a number. */
+static void a_tx_has_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct op_tx_item *items = calloc(LIMIT_BATCH + 1, sizeof *items);
+    struct slice half = text_of(LIMIT_BATCH_BYTES / 2 + 1);
+    struct op_settle_entry ack = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = half};
+    struct op_request request;
+
+    assert_non_null(items);
+    for (uint32_t i = 0; i <= LIMIT_BATCH; i++) {
+        items[i] = (struct op_tx_item){
+            .queue = slice_text("q"), .kind = TX_ACK, .settle = &ack};
+    }
+    accepts(x, tx_of(items, LIMIT_BATCH));
+    refuses(x, tx_of(items, LIMIT_BATCH + 1), HF_E_INVALID_ARGUMENT, "items");
+    refuses(x, tx_of(items, 0), HF_E_INVALID_ARGUMENT, "items");
+    items[1] =
+        (struct op_tx_item){.queue = slice_text("q"), .kind = TX_SEND, .send = &send};
+    items[2] = items[1];
+    accepts(x, tx_of(items, 2));
+    refuses(x, tx_of(items, 3), HF_E_TOO_LARGE, "items");
+    send.body.len--;
+    accepts(x, tx_of(items, 3));
+    request = tx_of(items, 1);
+    request.tx.sequence = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.tx.session = slice_text("0123456789abcdef");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "epoch");
+    request.tx.epoch = 1;
+    accepts(x, request);
+    free(items);
+    drop(half);
+}
+
+/* A publish is checked as a send is. */
+static void a_publish_is_like_a_send(void **state)
+{
+    struct fixture *x = *state;
+    struct op_send_entry entry = {.body = slice_text("b")};
+    struct op_request request = {
+        .op = OP_PUBLISH,
+        .publish = {.topic = slice_text("t"), .entries = &entry, .count = 1}};
+
+    accepts(x, request);
+    request.publish.epoch = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.publish.epoch = 0;
+    entry.delay = (struct optional_ms){true, LIMIT_DELAY_HARD_MS + 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "entries[0].delay");
+    request.publish.topic = slice_text("/t");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "topic");
+    request.publish.topic = slice_text("t");
+    request.publish.count = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "entries");
+}
+
+/* A redrive has a rate of 1 to 1000000 a second when it has one. */
+static void a_redrive_has_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_REDRIVE_START,
+                                 .redrive_start = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    request.redrive_start.rate = LIMIT_RATE;
+    request.redrive_start.limit = INT64_MAX;
+    request.redrive_start.target = slice_text("origin");
+    accepts(x, request);
+    request.redrive_start.rate = LIMIT_RATE + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rate");
+    request.redrive_start.rate = 0;
+    request.redrive_start.target = slice_text("");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "target");
+    request.redrive_start.target = slice_text("a b");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "target");
+    request =
+        (struct op_request){.op = OP_REDRIVE_CONTROL,
+                            .redrive_control = {.redrive = 1, .kind = REDRIVE_CANCEL}};
+    accepts(x, request);
+    request.redrive_control.kind = REDRIVE_CANCEL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    request.redrive_control = (struct op_redrive_control){.kind = REDRIVE_PAUSE};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "redrive");
+}
+
+/* A recurring message has one rule, and a template that says nothing about when. */
+static void a_recurring_message_has_one_rule(void **state)
+{
+    struct fixture *x = *state;
+    struct op_send_entry template = {.body = slice_text("b")};
+    struct slice cron = text_of(LIMIT_CRON + 1);
+    struct op_request request = {.op = OP_RECUR_SET};
+    struct op_recur_set *recur = &request.recur_set;
+
+    *recur = (struct op_recur_set){
+        .queue = slice_text("q"), .key = slice_text("k"), .template = &template};
+    recur->catch_up = CATCH_UP_SKIP;
+    recur->overlap = OVERLAP_ALLOW;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = LIMIT_EVERY_MIN_MS;
+    accepts(x, request);
+    assert_int_equal(x->back.recur_set.catch_up, CATCH_UP_SKIP);
+    assert_int_equal(x->back.recur_set.overlap, OVERLAP_ALLOW);
+    recur->zone = slice_text("Europe/Berlin");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "zone");
+    recur->cron = slice_of(cron.data, LIMIT_CRON);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = LIMIT_EVERY_MIN_MS - 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = 0;
+    accepts(x, request);
+    recur->cron = cron;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "cron");
+    recur->cron.len = LIMIT_CRON;
+    recur->catch_up = CATCH_UP_ALL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "catch_up");
+    recur->catch_up = CATCH_UP_ALL;
+    recur->overlap = OVERLAP_SKIP + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "overlap");
+    recur->overlap = OVERLAP_SKIP;
+    template.delay.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.delay");
+    template.delay.set = false;
+    template.deliver_at.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.deliver_at");
+    template.deliver_at.set = false;
+    template.dedup_id = slice_text("d");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.dedup_id");
+    template.dedup_id = (struct slice){0};
+    template.priority = LIMIT_PRIORITY + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.priority");
+    recur->template = NULL;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template");
+    drop(cron);
+}
+
 /* A replay is of one id or from a time on. */
 static void a_replay_has_an_id_or_a_time(void **state)
 {
@@ -1140,7 +1340,7 @@ static void pack_with_odd_field(struct op_buffer *b, const struct field *odd)
     pack_uint(b, 0); /* patched by the caller */
     pack_map(b, 1);
     pack_uint(b, odd->number);
-    if (odd->kind == KIND_MAP) {
+    if (odd->kind == KIND_MAP || odd->kind == KIND_RECORD) {
         pack_array(b, 0);
     } else {
         pack_map(b, 0);
@@ -1341,6 +1541,12 @@ int main(void)
         WITH_FIXTURE(a_modify_has_what_its_kind_needs),
         WITH_FIXTURE(a_get_names_its_messages),
         WITH_FIXTURE(buckets_have_a_width),
+        WITH_FIXTURE(a_tx_item_has_the_part_of_its_kind),
+        WITH_FIXTURE(a_tx_item_is_checked_within),
+        WITH_FIXTURE(a_tx_has_bounds),
+        WITH_FIXTURE(a_publish_is_like_a_send),
+        WITH_FIXTURE(a_redrive_has_bounds),
+        WITH_FIXTURE(a_recurring_message_has_one_rule),
         WITH_FIXTURE(a_replay_has_an_id_or_a_time),
         WITH_FIXTURE(pages_have_bounds),
         WITH_FIXTURE(a_peek_may_have_due_times),
