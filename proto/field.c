@@ -262,6 +262,30 @@ static const struct field publish[] = {
     U64(SEQUENCE, op_publish, sequence, 1, INT64_MAX, 0),
 };
 
+static const struct field heartbeat[] = {
+    BYTES(SESSION, op_heartbeat, session, 16, 16, FIELD_REQUIRED),
+    LIST(KIND_TEXTS, QUEUES, op_heartbeat, queues, queue_count, 0, LIMIT_RECEIVE_QUEUES,
+         FIELD_QUEUE_NAME, NULL),
+    MS(LEASE, op_heartbeat, lease, 0, LIMIT_LEASE_MAX_MS),
+};
+
+static const struct field subscribe[] = {
+    QUEUE(op_subscribe, queue, FIELD_REQUIRED),
+    U32(CREDIT, op_subscribe, credit, 1, LIMIT_CREDIT, FIELD_REQUIRED),
+    MS(LEASE, op_subscribe, lease, 0, LIMIT_LEASE_MAX_MS),
+    TEXT(FILTER, op_subscribe, filter, 0, LIMIT_FILTER, 0),
+    BYTES(SESSION, op_subscribe, session, 16, 16, 0),
+};
+
+static const struct field credit[] = {
+    U64(SUBSCRIPTION, op_credit, subscription, 0, 0, FIELD_REQUIRED | FIELD_ANY),
+    U32(CREDIT, op_credit, credit, 1, LIMIT_CREDIT, FIELD_REQUIRED),
+};
+
+static const struct field unsubscribe[] = {
+    U64(SUBSCRIPTION, op_unsubscribe, subscription, 0, 0, FIELD_REQUIRED | FIELD_ANY),
+};
+
 static const struct field replay[] = {
     QUEUE(op_replay, queue, FIELD_REQUIRED),
     MS(FROM, op_replay, from, 0, LIMIT_TIME_MAX_MS),
@@ -606,6 +630,28 @@ static const struct field publish_reply[] = {
          &publish_result_record),
 };
 
+static const struct field lost[] = {
+    ANY_TEXT(QUEUE, op_lost, queue),
+    BYTES(RECEIPT, op_lost, receipt, 0, LIMIT_RECEIPT, 0),
+    ID(ID, op_lost, id),
+};
+
+static const struct record lost_record = RECORD(op_lost, lost);
+
+static const struct field heartbeat_reply[] = {
+    ANY(EXTENDED, op_heartbeat_reply, extended),
+    TIME(NEXT_VISIBLE_AT, op_heartbeat_reply, next_visible_at),
+    LIST(KIND_RECORDS, LOST, op_heartbeat_reply, lost, lost_count, 0, LIMIT_LIST, 0,
+         &lost_record),
+    BOOL(MORE, op_heartbeat_reply, more, 0),
+};
+
+static const struct field subscribe_reply[] = {
+    LIST(KIND_RECORDS, MESSAGES, op_subscribe_reply, messages, count, 0, LIMIT_BATCH, 0,
+         &message_record),
+    BOOL(MORE, op_subscribe_reply, more, 0),
+};
+
 static const struct field existed_reply[] = {
     BOOL(EXISTED, op_existed_reply, existed, 0),
 };
@@ -715,6 +761,10 @@ static const struct record requests[OPS] = {
     [OP_TX] = RECORD(op_tx, tx),
     [OP_REPLAY] = RECORD(op_replay, replay),
     [OP_PUBLISH] = RECORD(op_publish, publish),
+    [OP_HEARTBEAT] = RECORD(op_heartbeat, heartbeat),
+    [OP_SUBSCRIBE] = RECORD(op_subscribe, subscribe),
+    [OP_CREDIT] = RECORD(op_credit, credit),
+    [OP_UNSUBSCRIBE] = RECORD(op_unsubscribe, unsubscribe),
     [OP_MEMBER_ADD] = RECORD(op_member_add, member_add),
     [OP_MEMBER_REMOVE] = RECORD(op_member_remove, member_remove),
     [OP_MEMBER_PROMOTE] = RECORD(op_member_promote, member_promote),
@@ -758,6 +808,10 @@ static const struct record replies[OPS] = {
     [OP_TX] = RECORD(op_tx_reply, tx_reply),
     [OP_REPLAY] = RECORD(op_count_reply, count_reply),
     [OP_PUBLISH] = RECORD(op_publish_reply, publish_reply),
+    [OP_HEARTBEAT] = RECORD(op_heartbeat_reply, heartbeat_reply),
+    [OP_SUBSCRIBE] = RECORD(op_subscribe_reply, subscribe_reply),
+    [OP_CREDIT] = {.name = "nothing"},
+    [OP_UNSUBSCRIBE] = {.name = "nothing"},
     [OP_MEMBER_ADD] = {.name = "nothing"},
     [OP_MEMBER_REMOVE] = {.name = "nothing"},
     [OP_MEMBER_PROMOTE] = {.name = "nothing"},

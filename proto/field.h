@@ -58,6 +58,8 @@
     X(FROM, 43, "from", "int")                                                         \
     X(TO, 44, "to", "int")                                                             \
     X(TOPIC, 45, "topic", "text")                                                      \
+    X(CREDIT, 46, "credit", "uint")                                                    \
+    X(SUBSCRIPTION, 47, "subscription", "uint")                                        \
     /* what is wrong */                                                                \
     X(STATUS, 48, "status", "uint")                                                    \
     X(MESSAGE, 49, "message", "text")                                                  \
@@ -136,6 +138,7 @@
     X(SETTLE, 122, "settle", "fields")                                                 \
     X(SEND, 123, "send", "fields")                                                     \
     X(CANCEL, 124, "cancel", "fields")                                                 \
+    X(LOST, 125, "lost", "maps")                                                       \
     X(INCLUDE_READY, 126, "include_ready", "bool")                                     \
     /* from here on two bytes: what is not said of every message */                    \
     X(REVOKE, 128, "revoke", "bool")                                                   \
@@ -175,7 +178,8 @@
     X(FIRED, 162, "fired", "uint")                                                     \
     X(LAST_FIRED_AT, 163, "last_fired_at", "int")                                      \
     X(DEAD_LETTERED_AT, 164, "dead_lettered_at", "int")                                \
-    X(SKIPPED, 165, "skipped", "uint")
+    X(SKIPPED, 165, "skipped", "uint")                                                 \
+    X(EXTENDED, 166, "extended", "uint")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,

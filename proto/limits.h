@@ -34,6 +34,7 @@
 #define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
 #define LIMIT_SUBSCRIPTIONS 256u        /* queues of one topic: a publish is one command */
 #define LIMIT_REDRIVES 256u             /* remembered, the ended ones included */
+#define LIMIT_CREDIT 10000u             /* messages a subscription may have sent ahead */
 #define LIMIT_RATE 1000000u             /* messages per second of a redrive */
 #define LIMIT_CRON 256u
 #define LIMIT_ZONE 64u                  /* name of a time zone */

@@ -1076,11 +1076,11 @@ static int check_peek(struct decode *d, const struct op_peek *peek)
     return check_from_to(d, peek->from, peek->to);
 }
 
-static int check_receive(struct decode *d, const struct op_receive *receive)
+static int check_queues(struct decode *d, const struct slice *queues, uint32_t count)
 {
-    for (uint32_t i = 1; i < receive->queue_count; i++) {
+    for (uint32_t i = 1; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
-            if (slice_equal(receive->queues[i], receive->queues[j])) {
+            if (slice_equal(queues[i], queues[j])) {
                 return refuse(d, HF_E_INVALID_ARGUMENT, "queues",
                               "names the same queue twice (%u and %u): name it once", j,
                               i);
@@ -1358,7 +1358,7 @@ static int check_request(struct decode *d, struct op_request *request)
     case OP_SEND:
         return check_send(d, &request->send);
     case OP_RECEIVE:
-        return check_receive(d, &request->receive);
+        return check_queues(d, request->receive.queues, request->receive.queue_count);
     case OP_SETTLE:
         return check_settle(d, &request->settle);
     case OP_KICK:
@@ -1378,6 +1378,9 @@ static int check_request(struct decode *d, struct op_request *request)
         return check_replay(d, &request->replay);
     case OP_PUBLISH:
         return check_publish(d, &request->publish);
+    case OP_HEARTBEAT:
+        return check_queues(d, request->heartbeat.queues,
+                            request->heartbeat.queue_count);
     case OP_RECUR_SET:
         return check_recur_set(d, &request->recur_set);
     default:

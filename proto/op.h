@@ -50,8 +50,12 @@
     X(GET, 28, false)                                                                  \
     X(SCHEDULE_COUNT, 29, false)                                                       \
     X(TX, 30, true)                                                                    \
+    X(HEARTBEAT, 31, true)                                                             \
     X(REPLAY, 32, true)                                                                \
     X(PUBLISH, 33, true)                                                               \
+    X(SUBSCRIBE, 34, false)                                                            \
+    X(CREDIT, 35, false)                                                               \
+    X(UNSUBSCRIBE, 36, false)                                                          \
     X(MEMBER_ADD, 40, false)                                                           \
     X(MEMBER_REMOVE, 41, false)                                                        \
     X(MEMBER_PROMOTE, 42, false)                                                       \
@@ -456,6 +460,33 @@ struct op_recur_list {
     uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
 };
 
+/* Extends every lease that was taken under the session. */
+struct op_heartbeat {
+    struct slice session;     /* 16 bytes, as in op_receive and op_subscribe */
+    struct slice *queues;     /* only of these; none = of all */
+    uint32_t queue_count;     /* 0..LIMIT_RECEIVE_QUEUES */
+    struct optional_ms lease; /* counted from now; absent = each queue's */
+};
+
+/* The one request with several replies: each has its id, and `more` but the last. */
+struct op_subscribe {
+    struct slice queue;
+    uint32_t
+        credit; /* 1..LIMIT_CREDIT messages that may be sent before more is given */
+    struct optional_ms lease;
+    struct slice filter;
+    struct slice session; /* 16 bytes: the consumer session that HEARTBEAT names */
+};
+
+struct op_credit {
+    uint64_t subscription; /* id of the SUBSCRIBE on this connection */
+    uint32_t credit;       /* so many more */
+};
+
+struct op_unsubscribe {
+    uint64_t subscription;
+};
+
 struct op_request {
     uint64_t id; /* chosen by the client; replies carry it; unique among its requests in
                     flight */
@@ -483,6 +514,10 @@ struct op_request {
         struct op_tx tx;
         struct op_replay replay;
         struct op_publish publish;
+        struct op_heartbeat heartbeat;
+        struct op_subscribe subscribe;
+        struct op_credit credit;
+        struct op_unsubscribe unsubscribe;
         struct op_member_add member_add;
         struct op_member_remove member_remove;
         struct op_member_promote member_promote;
@@ -631,6 +666,14 @@ struct op_receive_reply {
     struct slice cursor; /* PEEK, GET: go on from here; absent at the end */
 };
 
+/* One of the replies to SUBSCRIBE. Without `more` it is the last one, as a refusal is.
+ */
+struct op_subscribe_reply {
+    struct op_message *messages; /* none: it has begun, or is over */
+    uint32_t count;
+    bool more;
+};
+
 struct op_settle_result {
     struct op_error error;
     bool late;                /* after the deadline, but nobody had taken it */
@@ -698,6 +741,22 @@ struct op_publish_result {
 struct op_publish_reply {
     struct op_publish_result *results; /* one per entry, in request order */
     uint32_t count;
+};
+
+/* A lease that ended otherwise than by settling it. */
+struct op_lost {
+    struct slice queue;
+    struct message_id id;
+    struct slice receipt; /* the one that is worthless now */
+};
+
+struct op_heartbeat_reply {
+    uint64_t extended;
+    int64_t
+        next_visible_at;  /* the earliest end of those leases; 0 when there is none */
+    struct op_lost *lost; /* since the heartbeat before */
+    uint32_t lost_count;
+    bool more; /* further ones are lost: the next heartbeat tells */
 };
 
 /* TOPIC_CREATE, TOPIC_SUBSCRIBE */
@@ -836,6 +895,8 @@ struct op_reply {
         struct op_schedule_count_reply schedule_count;
         struct op_tx_reply tx;
         struct op_publish_reply publish;
+        struct op_heartbeat_reply heartbeat;
+        struct op_subscribe_reply subscribe;
         struct op_existed_reply existed;           /* TOPIC_CREATE, TOPIC_SUBSCRIBE */
         struct op_topic_list_reply topic_list;     /* TOPIC_SHOW, TOPIC_LIST */
         struct op_redrive_list_reply redrive_list; /* REDRIVE_START, _CONTROL, _LIST */

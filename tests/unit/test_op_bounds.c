@@ -1167,6 +1167,66 @@ static void a_recurring_message_has_one_rule(void **state)
     drop(cron);
 }
 
+/* A heartbeat names a session, and queues at most once. */
+static void a_heartbeat_has_a_session(void **state)
+{
+    struct fixture *x = *state;
+    struct slice queues[LIMIT_RECEIVE_QUEUES + 1];
+    struct op_request request = {.op = OP_HEARTBEAT};
+
+    for (uint32_t i = 0; i <= LIMIT_RECEIVE_QUEUES; i++) {
+        queues[i] = slice_of(&"abcdefghi"[i], 1);
+    }
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.heartbeat.session = slice_text("0123456789abcde");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.heartbeat.session = slice_text("0123456789abcdef");
+    accepts(x, request);
+    assert_int_equal(x->back.heartbeat.queue_count, 0);
+    request.heartbeat.queues = queues;
+    request.heartbeat.queue_count = LIMIT_RECEIVE_QUEUES;
+    request.heartbeat.lease = (struct optional_ms){true, LIMIT_LEASE_MAX_MS};
+    accepts(x, request);
+    request.heartbeat.queue_count++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "queues");
+    request.heartbeat.queue_count = 2;
+    queues[1] = queues[0];
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "queues");
+    request.heartbeat.queue_count = 1;
+    request.heartbeat.lease.value++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "lease");
+}
+
+/* A subscription begins with a credit of 1 to 10000, and so much is added at a time;
+ * any request id names it. */
+static void a_subscription_has_credit(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {
+        .op = OP_SUBSCRIBE,
+        .subscribe = {.queue = slice_text("q"), .credit = LIMIT_CREDIT}};
+
+    accepts(x, request);
+    request.subscribe.credit++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.subscribe.credit = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.subscribe.credit = 1;
+    request.subscribe.session = slice_text("short");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request = (struct op_request){.op = OP_CREDIT,
+                                  .credit = {.subscription = UINT64_MAX, .credit = 1}};
+    accepts(x, request);
+    assert_true(x->back.credit.subscription == UINT64_MAX);
+    request.credit.credit = LIMIT_CREDIT + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.credit = (struct op_credit){.credit = 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "subscription");
+    request =
+        (struct op_request){.op = OP_UNSUBSCRIBE, .unsubscribe = {.subscription = 1}};
+    accepts(x, request);
+}
+
 /* A replay is of one id or from a time on. */
 static void a_replay_has_an_id_or_a_time(void **state)
 {
@@ -1547,6 +1607,8 @@ int main(void)
         WITH_FIXTURE(a_publish_is_like_a_send),
         WITH_FIXTURE(a_redrive_has_bounds),
         WITH_FIXTURE(a_recurring_message_has_one_rule),
+        WITH_FIXTURE(a_heartbeat_has_a_session),
+        WITH_FIXTURE(a_subscription_has_credit),
         WITH_FIXTURE(a_replay_has_an_id_or_a_time),
         WITH_FIXTURE(pages_have_bounds),
         WITH_FIXTURE(a_peek_may_have_due_times),
