@@ -54,6 +54,8 @@
 #define TOPIC(s)                                                                       \
     TEXT(TOPIC, s, topic, 1, LIMIT_QUEUE_NAME, FIELD_QUEUE_NAME | FIELD_REQUIRED)
 
+#define USER(s) TEXT(USER, s, user, 1, LIMIT_USER, FIELD_QUEUE_NAME | FIELD_REQUIRED)
+
 #define RECORD(s, list)                                                                \
     {                                                                                  \
         .name = #s, .fields = list, .count = sizeof list / sizeof list[0],             \
@@ -78,6 +80,19 @@ static const struct field hello[] = {
 
 static const struct field node_status[] = {
     BOOL(WANT_DIGEST, op_node_status, digest, 0),
+};
+
+static const struct field auth_start[] = {
+    TEXT(MECHANISM, op_auth_start, mechanism, 1, LIMIT_MECHANISM, 0),
+    BYTES(PAYLOAD, op_auth_start, payload, 1, LIMIT_AUTH_PAYLOAD, FIELD_REQUIRED),
+};
+
+static const struct field auth_continue[] = {
+    BYTES(PAYLOAD, op_auth_continue, payload, 1, LIMIT_AUTH_PAYLOAD, FIELD_REQUIRED),
+};
+
+static const struct field auth_token[] = {
+    BYTES(TOKEN, op_auth_token, token, LIMIT_TOKEN_MIN, LIMIT_TOKEN, FIELD_REQUIRED),
 };
 
 static const struct field queue_create[] = {
@@ -387,6 +402,54 @@ static const struct field recur_list[] = {
     DEFAULTED(LIMIT, op_recur_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
 };
 
+static const struct field user_set[] = {
+    USER(op_user_set),
+    BYTES(SALT, op_user_set, salt, LIMIT_SALT_MIN, LIMIT_SALT, 0),
+    U32(ITERATIONS, op_user_set, iterations, LIMIT_ITERATIONS_MIN, LIMIT_ITERATIONS, 0),
+    BYTES(STORED_KEY, op_user_set, stored_key, 32, 32, 0),
+    BYTES(SERVER_KEY, op_user_set, server_key, 32, 32, 0),
+    BOOL(DISABLED, op_user_set, disabled, 0),
+};
+
+static const struct field user_remove[] = {
+    USER(op_user_remove),
+};
+
+static const struct field user_list[] = {
+    TEXT(AFTER, op_user_list, after, 0, LIMIT_USER, 0),
+    DEFAULTED(LIMIT, op_user_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field token_create[] = {
+    USER(op_token_create),
+    TEXT(NAME, op_token_create, name, 1, LIMIT_USER, FIELD_QUEUE_NAME | FIELD_REQUIRED),
+    BYTES(HASH, op_token_create, hash, 32, 32, FIELD_REQUIRED),
+    MS(EXPIRES_AT, op_token_create, expires_at, 0, LIMIT_TIME_MAX_MS),
+};
+
+static const struct field token_revoke[] = {
+    USER(op_token_revoke),
+    TEXT(NAME, op_token_revoke, name, 1, LIMIT_USER, FIELD_QUEUE_NAME | FIELD_REQUIRED),
+};
+
+static const struct field token_list[] = {
+    USER(op_token_list),
+    TEXT(AFTER, op_token_list, after, 0, LIMIT_USER, 0),
+    DEFAULTED(LIMIT, op_token_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
+static const struct field grant_set[] = {
+    USER(op_grant_set),
+    TEXT(SCOPE, op_grant_set, scope, 1, LIMIT_SCOPE, FIELD_REQUIRED),
+    U32(RIGHTS, op_grant_set, rights, 0, RIGHTS_ALL, FIELD_REQUIRED | FIELD_ALWAYS),
+};
+
+static const struct field grant_list[] = {
+    USER(op_grant_list),
+    TEXT(AFTER, op_grant_list, after, 0, LIMIT_SCOPE, 0),
+    DEFAULTED(LIMIT, op_grant_list, limit, 1, LIMIT_LIST, LIMIT_LIST_DEFAULT),
+};
+
 /* ---- replies ---- */
 
 /* The members of a struct op_error, by themselves or inside another struct. */
@@ -411,6 +474,13 @@ static const struct field hello_reply[] = {
     ANY(LEADER_ID, op_hello_reply, leader_id),
     ANY(TERM, op_hello_reply, term),
     ANY32(FRAME_BYTES_MAX, op_hello_reply, frame_bytes_max),
+    ANY_TEXT(AUTH, op_hello_reply, auth),
+};
+
+static const struct field auth_reply[] = {
+    BYTES(PAYLOAD, op_auth_reply, payload, 0, LIMIT_AUTH_PAYLOAD, 0),
+    BOOL(DONE, op_auth_reply, done, 0),
+    ANY_TEXT(USER, op_auth_reply, user),
 };
 
 static const struct field member[] = {
@@ -733,6 +803,48 @@ static const struct field recur_list_reply[] = {
     BOOL(MORE, op_recur_list_reply, more, 0),
 };
 
+static const struct field user_info[] = {
+    ANY_TEXT(USER, op_user_info, user),
+    BOOL(PASSWORD, op_user_info, password, 0),
+    BOOL(DISABLED, op_user_info, disabled, 0),
+    TIME(CREATED_AT, op_user_info, created_at),
+};
+
+static const struct record user_info_record = RECORD(op_user_info, user_info);
+
+static const struct field user_list_reply[] = {
+    LIST(KIND_RECORDS, USERS, op_user_list_reply, users, count, 0, LIMIT_LIST, 0,
+         &user_info_record),
+    BOOL(MORE, op_user_list_reply, more, 0),
+};
+
+static const struct field token_info[] = {
+    ANY_TEXT(NAME, op_token_info, name),
+    TIME(CREATED_AT, op_token_info, created_at),
+    TIME(EXPIRES_AT, op_token_info, expires_at),
+};
+
+static const struct record token_info_record = RECORD(op_token_info, token_info);
+
+static const struct field token_list_reply[] = {
+    LIST(KIND_RECORDS, TOKENS, op_token_list_reply, tokens, count, 0, LIMIT_LIST, 0,
+         &token_info_record),
+    BOOL(MORE, op_token_list_reply, more, 0),
+};
+
+static const struct field grant_info[] = {
+    ANY_TEXT(SCOPE, op_grant_info, scope),
+    ANY32(RIGHTS, op_grant_info, rights),
+};
+
+static const struct record grant_info_record = RECORD(op_grant_info, grant_info);
+
+static const struct field grant_list_reply[] = {
+    LIST(KIND_RECORDS, GRANTS, op_grant_list_reply, grants, count, 0, LIMIT_LIST, 0,
+         &grant_info_record),
+    BOOL(MORE, op_grant_list_reply, more, 0),
+};
+
 /* ---- which record belongs to which operation ---- */
 
 #define OPS 128u
@@ -741,6 +853,9 @@ static const struct record requests[OPS] = {
     [OP_HELLO] = RECORD(op_hello, hello),
     [OP_PING] = {.name = "ping"},
     [OP_NODE_STATUS] = RECORD(op_node_status, node_status),
+    [OP_AUTH_START] = RECORD(op_auth_start, auth_start),
+    [OP_AUTH_CONTINUE] = RECORD(op_auth_continue, auth_continue),
+    [OP_AUTH_TOKEN] = RECORD(op_auth_token, auth_token),
     [OP_QUEUE_CREATE] = RECORD(op_queue_create, queue_create),
     [OP_QUEUE_SET] = RECORD(op_queue_set, queue_set),
     [OP_QUEUE_SHOW] = RECORD(op_queue_show, queue_show),
@@ -782,12 +897,23 @@ static const struct record requests[OPS] = {
     [OP_RECUR_SET] = RECORD(op_recur_set, recur_set),
     [OP_RECUR_REMOVE] = RECORD(op_recur_remove, recur_remove),
     [OP_RECUR_LIST] = RECORD(op_recur_list, recur_list),
+    [OP_USER_SET] = RECORD(op_user_set, user_set),
+    [OP_USER_REMOVE] = RECORD(op_user_remove, user_remove),
+    [OP_USER_LIST] = RECORD(op_user_list, user_list),
+    [OP_TOKEN_CREATE] = RECORD(op_token_create, token_create),
+    [OP_TOKEN_REVOKE] = RECORD(op_token_revoke, token_revoke),
+    [OP_TOKEN_LIST] = RECORD(op_token_list, token_list),
+    [OP_GRANT_SET] = RECORD(op_grant_set, grant_set),
+    [OP_GRANT_LIST] = RECORD(op_grant_list, grant_list),
 };
 
 static const struct record replies[OPS] = {
     [OP_HELLO] = RECORD(op_hello_reply, hello_reply),
     [OP_PING] = {.name = "nothing"},
     [OP_NODE_STATUS] = RECORD(op_node_status_reply, node_status_reply),
+    [OP_AUTH_START] = RECORD(op_auth_reply, auth_reply),
+    [OP_AUTH_CONTINUE] = RECORD(op_auth_reply, auth_reply),
+    [OP_AUTH_TOKEN] = RECORD(op_auth_reply, auth_reply),
     [OP_QUEUE_CREATE] = RECORD(op_queue_create_reply, queue_create_reply),
     [OP_QUEUE_SET] = {.name = "nothing"},
     [OP_QUEUE_SHOW] = RECORD(op_queue_list_reply, queue_list_reply),
@@ -829,6 +955,14 @@ static const struct record replies[OPS] = {
     [OP_RECUR_SET] = RECORD(op_recur_set_reply, recur_set_reply),
     [OP_RECUR_REMOVE] = {.name = "nothing"},
     [OP_RECUR_LIST] = RECORD(op_recur_list_reply, recur_list_reply),
+    [OP_USER_SET] = RECORD(op_existed_reply, existed_reply),
+    [OP_USER_REMOVE] = {.name = "nothing"},
+    [OP_USER_LIST] = RECORD(op_user_list_reply, user_list_reply),
+    [OP_TOKEN_CREATE] = {.name = "nothing"},
+    [OP_TOKEN_REVOKE] = {.name = "nothing"},
+    [OP_TOKEN_LIST] = RECORD(op_token_list_reply, token_list_reply),
+    [OP_GRANT_SET] = {.name = "nothing"},
+    [OP_GRANT_LIST] = RECORD(op_grant_list_reply, grant_list_reply),
 };
 
 const struct record *record_of_request(unsigned op)

@@ -179,7 +179,25 @@
     X(LAST_FIRED_AT, 163, "last_fired_at", "int")                                      \
     X(DEAD_LETTERED_AT, 164, "dead_lettered_at", "int")                                \
     X(SKIPPED, 165, "skipped", "uint")                                                 \
-    X(EXTENDED, 166, "extended", "uint")
+    X(EXTENDED, 166, "extended", "uint")                                               \
+    X(AUTH, 167, "auth", "text")                                                       \
+    X(MECHANISM, 168, "mechanism", "text")                                             \
+    X(PAYLOAD, 169, "payload", "bytes")                                                \
+    X(DONE, 170, "done", "bool")                                                       \
+    X(TOKEN, 171, "token", "bytes")                                                    \
+    X(USER, 172, "user", "text")                                                       \
+    X(USERS, 173, "users", "maps")                                                     \
+    X(SALT, 174, "salt", "bytes")                                                      \
+    X(ITERATIONS, 175, "iterations", "uint")                                           \
+    X(STORED_KEY, 176, "stored_key", "bytes")                                          \
+    X(SERVER_KEY, 177, "server_key", "bytes")                                          \
+    X(DISABLED, 178, "disabled", "bool")                                               \
+    X(PASSWORD, 179, "password", "bool")                                               \
+    X(TOKENS, 180, "tokens", "maps")                                                   \
+    X(HASH, 181, "hash", "bytes")                                                      \
+    X(SCOPE, 182, "scope", "text")                                                     \
+    X(RIGHTS, 183, "rights", "uint")                                                   \
+    X(GRANTS, 184, "grants", "maps")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,

@@ -31,6 +31,16 @@
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
+#define LIMIT_USER 64u                  /* name of a user, and of one of its tokens */
+#define LIMIT_SCOPE 128u                /* a name, or its beginning and a star */
+#define LIMIT_MECHANISM 32u
+#define LIMIT_AUTH_PAYLOAD 1024u        /* one message of a SCRAM exchange */
+#define LIMIT_TOKEN_MIN 16u
+#define LIMIT_TOKEN 128u
+#define LIMIT_SALT_MIN 8u
+#define LIMIT_SALT 64u
+#define LIMIT_ITERATIONS_MIN 4096u
+#define LIMIT_ITERATIONS 10000000u
 #define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
 #define LIMIT_SUBSCRIPTIONS 256u        /* queues of one topic: a publish is one command */
 #define LIMIT_REDRIVES 256u             /* remembered, the ended ones included */
@@ -60,6 +70,9 @@
 #define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
 #define LIMIT_SESSIONS 100000u
 #define LIMIT_TOPICS 100000u
+#define LIMIT_USERS 10000u
+#define LIMIT_TOKENS_PER_USER 100u
+#define LIMIT_GRANTS_PER_USER 1000u
 #define LIMIT_RECURRING 100000u         /* recurring messages of all queues */
 
 /* Log. */

@@ -77,6 +77,18 @@ bool op_queue_name_valid(struct slice name)
     return true;
 }
 
+bool op_scope_valid(struct slice scope)
+{
+    if (scope.data == NULL || scope.len == 0 || scope.len > LIMIT_SCOPE) {
+        return false;
+    }
+    if (scope.data[scope.len - 1] == '*') {
+        scope.len--;
+        return scope.len == 0 || op_queue_name_valid(scope);
+    }
+    return op_queue_name_valid(scope);
+}
+
 /* ---- encoding ---- */
 
 /* The length of `text` when cut to at most `max` bytes without leaving half a UTF-8
@@ -1335,6 +1347,41 @@ static int check_recur_set(struct decode *d, const struct op_recur_set *recur)
     return check_template(d, recur->template);
 }
 
+/* A verifier is whole or absent. */
+static int check_user_set(struct decode *d, const struct op_user_set *user)
+{
+    const char *missing = user->salt.data == NULL         ? "salt"
+                          : user->iterations == 0         ? "iterations"
+                          : user->stored_key.data == NULL ? "stored_key"
+                          : user->server_key.data == NULL ? "server_key"
+                                                          : NULL;
+    bool none = user->salt.data == NULL && user->iterations == 0 &&
+                user->stored_key.data == NULL && user->server_key.data == NULL;
+
+    if (missing != NULL && !none) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, missing,
+                      "is missing: salt, iterations, stored_key and server_key belong "
+                      "together");
+    }
+    return HF_OK;
+}
+
+static int check_grant_set(struct decode *d, const struct op_grant_set *grant)
+{
+    if (!op_scope_valid(grant->scope)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "scope",
+                      "is neither a name nor the beginning of one and a star: use for "
+                      "instance orders, orders/* or *");
+    }
+    if ((grant->rights & RIGHT_CLUSTER) != 0 &&
+        !slice_equal(grant->scope, slice_text("*"))) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "rights",
+                      "hold 8 (cluster), which is of no queue: give it with the scope "
+                      "*");
+    }
+    return HF_OK;
+}
+
 static int check_replay(struct decode *d, const struct op_replay *replay)
 {
     if (replay->has_id == replay->from.set) {
@@ -1383,6 +1430,10 @@ static int check_request(struct decode *d, struct op_request *request)
                             request->heartbeat.queue_count);
     case OP_RECUR_SET:
         return check_recur_set(d, &request->recur_set);
+    case OP_USER_SET:
+        return check_user_set(d, &request->user_set);
+    case OP_GRANT_SET:
+        return check_grant_set(d, &request->grant_set);
     default:
         return HF_OK;
     }

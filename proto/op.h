@@ -32,6 +32,9 @@
     X(HELLO, 1, false)                                                                 \
     X(PING, 2, false)                                                                  \
     X(NODE_STATUS, 3, false)                                                           \
+    X(AUTH_START, 4, false)                                                            \
+    X(AUTH_CONTINUE, 5, false)                                                         \
+    X(AUTH_TOKEN, 6, false)                                                            \
     X(QUEUE_CREATE, 10, true)                                                          \
     X(QUEUE_SET, 11, true)                                                             \
     X(QUEUE_SHOW, 12, false)                                                           \
@@ -72,7 +75,15 @@
     X(REDRIVE_LIST, 58, false)                                                         \
     X(RECUR_SET, 60, true)                                                             \
     X(RECUR_REMOVE, 61, true)                                                          \
-    X(RECUR_LIST, 62, false)
+    X(RECUR_LIST, 62, false)                                                           \
+    X(USER_SET, 70, true)                                                              \
+    X(USER_REMOVE, 71, true)                                                           \
+    X(USER_LIST, 72, false)                                                            \
+    X(TOKEN_CREATE, 73, true)                                                          \
+    X(TOKEN_REVOKE, 74, true)                                                          \
+    X(TOKEN_LIST, 75, false)                                                           \
+    X(GRANT_SET, 76, true)                                                             \
+    X(GRANT_LIST, 77, false)
 
 enum op_code {
 #define X(name, number, logged) OP_##name = number,
@@ -117,6 +128,20 @@ struct op_hello {
 
 struct op_node_status {
     bool digest; /* wait for a digest of the present state (reads all of it) */
+};
+
+/* A SASL exchange, for now SCRAM-SHA-256 (RFC 7677) without channel binding. */
+struct op_auth_start {
+    struct slice mechanism; /* absent = "SCRAM-SHA-256" */
+    struct slice payload;   /* the client's first message */
+};
+
+struct op_auth_continue {
+    struct slice payload; /* the client's next message */
+};
+
+struct op_auth_token {
+    struct slice token; /* the secret itself; the state holds its SHA-256 */
 };
 
 /* Queue attributes travel as a msgpack map text -> integer | text | bool | nil (the
@@ -487,6 +512,69 @@ struct op_unsubscribe {
     uint64_t subscription;
 };
 
+/* Create or change a user. The client derives the four parts of a SCRAM-SHA-256
+ * verifier from the password: no node and no log ever sees it. All four, or none: then
+ * a new user has no password, a known one keeps its own. */
+struct op_user_set {
+    struct slice user;
+    struct slice salt;
+    uint32_t iterations;
+    struct slice stored_key; /* 32 bytes */
+    struct slice server_key; /* 32 bytes */
+    bool disabled;
+};
+
+/* With its tokens and rights. */
+struct op_user_remove {
+    struct slice user;
+};
+
+struct op_user_list {
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+/* The client draws the token and sends its hash. */
+struct op_token_create {
+    struct slice user;
+    struct slice name; /* of this token among those of the user */
+    struct slice hash; /* SHA-256 of the token: 32 bytes */
+    struct optional_ms expires_at;
+};
+
+struct op_token_revoke {
+    struct slice user;
+    struct slice name;
+};
+
+struct op_token_list {
+    struct slice user;
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+enum right {
+    RIGHT_SEND = 1,    /* and publish */
+    RIGHT_RECEIVE = 2, /* and settle, peek, see counts */
+    RIGHT_MANAGE = 4,  /* create, change, delete, purge, pause, schedules, redrives */
+    RIGHT_CLUSTER = 8  /* members, transfer, users; of the scope "*" only */
+};
+
+#define RIGHTS_ALL 15u
+
+/* A scope is the name of a queue or topic, or the beginning of names and a star. */
+struct op_grant_set {
+    struct slice user;
+    struct slice scope;
+    uint32_t rights; /* sum of enum right; 0 takes the grant back */
+};
+
+struct op_grant_list {
+    struct slice user;
+    struct slice after; /* cursor: scopes greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
 struct op_request {
     uint64_t id; /* chosen by the client; replies carry it; unique among its requests in
                     flight */
@@ -494,6 +582,9 @@ struct op_request {
     union {
         struct op_hello hello;
         struct op_node_status node_status;
+        struct op_auth_start auth_start;
+        struct op_auth_continue auth_continue;
+        struct op_auth_token auth_token;
         struct op_queue_create queue_create;
         struct op_queue_set queue_set;
         struct op_queue_show queue_show;
@@ -535,6 +626,14 @@ struct op_request {
         struct op_recur_set recur_set;
         struct op_recur_remove recur_remove;
         struct op_recur_list recur_list;
+        struct op_user_set user_set;
+        struct op_user_remove user_remove;
+        struct op_user_list user_list;
+        struct op_token_create token_create;
+        struct op_token_revoke token_revoke;
+        struct op_token_list token_list;
+        struct op_grant_set grant_set;
+        struct op_grant_list grant_list;
     };
 };
 
@@ -574,6 +673,14 @@ struct op_hello_reply {
     struct slice leader; /* client address of the leader */
     uint64_t term;
     uint32_t frame_bytes_max;
+    struct slice auth; /* mechanisms the node asks for, with spaces; absent = none */
+};
+
+/* AUTH_START, AUTH_CONTINUE, AUTH_TOKEN */
+struct op_auth_reply {
+    struct slice payload; /* the server's message */
+    bool done;            /* the connection speaks for `user` now */
+    struct slice user;
 };
 
 struct op_queue_info {
@@ -759,9 +866,45 @@ struct op_heartbeat_reply {
     bool more; /* further ones are lost: the next heartbeat tells */
 };
 
-/* TOPIC_CREATE, TOPIC_SUBSCRIBE */
+/* TOPIC_CREATE, TOPIC_SUBSCRIBE, USER_SET */
 struct op_existed_reply {
     bool existed;
+};
+
+struct op_user_info {
+    struct slice user;
+    bool password; /* it has one */
+    bool disabled;
+    int64_t created_at;
+};
+
+struct op_user_list_reply {
+    struct op_user_info *users; /* a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_token_info {
+    struct slice name;
+    int64_t created_at;
+    int64_t expires_at; /* 0 = never */
+};
+
+struct op_token_list_reply {
+    struct op_token_info *tokens; /* a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_grant_info {
+    struct slice scope;
+    uint32_t rights;
+};
+
+struct op_grant_list_reply {
+    struct op_grant_info *grants; /* a page in scope order */
+    uint32_t count;
+    bool more;
 };
 
 struct op_subscription {
@@ -897,11 +1040,15 @@ struct op_reply {
         struct op_publish_reply publish;
         struct op_heartbeat_reply heartbeat;
         struct op_subscribe_reply subscribe;
-        struct op_existed_reply existed;           /* TOPIC_CREATE, TOPIC_SUBSCRIBE */
+        struct op_existed_reply existed; /* TOPIC_CREATE, TOPIC_SUBSCRIBE, USER_SET */
         struct op_topic_list_reply topic_list;     /* TOPIC_SHOW, TOPIC_LIST */
         struct op_redrive_list_reply redrive_list; /* REDRIVE_START, _CONTROL, _LIST */
         struct op_recur_set_reply recur_set;
         struct op_recur_list_reply recur_list;
+        struct op_auth_reply auth;
+        struct op_user_list_reply user_list;
+        struct op_token_list_reply token_list;
+        struct op_grant_list_reply grant_list;
     };
 };
 
@@ -914,6 +1061,9 @@ bool op_is_logged(enum op_code op);
 /* 1 to LIMIT_QUEUE_NAME letters, digits and . _ - : / beginning with a letter, a digit
  * or _. */
 bool op_queue_name_valid(struct slice name);
+
+/* A name, or the beginning of one and a star, or a star alone. */
+bool op_scope_valid(struct slice scope);
 
 /* Append the msgpack of a request or reply to `out` (without the frame's length word).
  * A member that equals what its absence means (NULL slice, unset time, 0, or the

@@ -71,10 +71,10 @@ static struct slice random_bytes(struct dice *r, struct arena *arena, int64_t lo
     return slice_of(bytes, len);
 }
 
-static struct slice random_name(struct dice *r, struct arena *arena)
+static struct slice random_name_up_to(struct dice *r, struct arena *arena, int64_t max)
 {
     static const char letters[] = "abcXYZ0189._-/:";
-    struct slice name = random_bytes(r, arena, 1, LIMIT_QUEUE_NAME);
+    struct slice name = random_bytes(r, arena, 1, max);
     uint8_t *bytes = (uint8_t *)name.data;
 
     for (uint32_t i = 0; i < name.len; i++) {
@@ -82,6 +82,11 @@ static struct slice random_name(struct dice *r, struct arena *arena)
     }
     bytes[0] = 'q'; /* no sign comes first */
     return name;
+}
+
+static struct slice random_name(struct dice *r, struct arena *arena)
+{
+    return random_name_up_to(r, arena, LIMIT_QUEUE_NAME);
 }
 
 static struct slice arena_buffer(struct arena *arena, struct op_buffer *b)
@@ -249,7 +254,7 @@ static void fill_field(struct dice *r, const struct field *f, enum op_fill fill,
     case KIND_TEXT:
     case KIND_BYTES:
         *(struct slice *)at = (f->flags & FIELD_QUEUE_NAME) != 0
-                                  ? random_name(r, arena)
+                                  ? random_name_up_to(r, arena, f->high)
                                   : random_bytes(r, arena, f->low, f->high);
         break;
     case KIND_OPTIONAL_ID:
@@ -418,6 +423,33 @@ static void make_recur(struct op_recur_set *recur)
     }
 }
 
+static void make_user(struct op_user_set *user)
+{
+    if (user->salt.data == NULL || user->iterations == 0 ||
+        user->stored_key.data == NULL || user->server_key.data == NULL) {
+        user->salt = (struct slice){0};
+        user->iterations = 0;
+        user->stored_key = (struct slice){0};
+        user->server_key = (struct slice){0};
+    }
+}
+
+static void make_grant(struct dice *r, struct arena *arena, struct op_grant_set *grant)
+{
+    switch (dice_below(r, 3)) {
+    case 0:
+        grant->scope = slice_text("*");
+        return;
+    case 1:
+        grant->scope = slice_text("orders/*");
+        break;
+    default:
+        grant->scope = random_name(r, arena);
+        break;
+    }
+    grant->rights &= ~(uint32_t)RIGHT_CLUSTER;
+}
+
 /* Fields that exclude or need each other. */
 static void make_consistent(struct dice *r, struct arena *arena,
                             struct op_request *request)
@@ -452,6 +484,12 @@ static void make_consistent(struct dice *r, struct arena *arena,
             make_tx_item(r, arena, &tx->items[i]);
         }
         make_numbering(&tx->session, &tx->epoch, &tx->sequence);
+        break;
+    case OP_USER_SET:
+        make_user(&request->user_set);
+        break;
+    case OP_GRANT_SET:
+        make_grant(r, arena, &request->grant_set);
         break;
     case OP_RECUR_SET:
         make_recur(&request->recur_set);

@@ -1227,6 +1227,142 @@ static void a_subscription_has_credit(void **state)
     accepts(x, request);
 }
 
+/* Credentials have bounds on the way in, before anybody computes with them. */
+static void credentials_have_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct slice payload = text_of(LIMIT_AUTH_PAYLOAD + 1);
+    struct op_request request = {.op = OP_AUTH_START,
+                                 .auth_start = {.payload = payload}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request.auth_start.payload.len = LIMIT_AUTH_PAYLOAD;
+    accepts(x, request);
+    assert_null(x->back.auth_start.mechanism.data);
+    request.auth_start.payload.len = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request = (struct op_request){.op = OP_AUTH_CONTINUE,
+                                  .auth_continue = {.payload = payload}};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request = (struct op_request){.op = OP_AUTH_TOKEN,
+                                  .auth_token = {slice_text("0123456789abcde")}};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "token");
+    request.auth_token.token = slice_text("0123456789abcdef");
+    accepts(x, request);
+    request.auth_token.token = payload;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "token");
+    drop(payload);
+}
+
+/* The verifier of a password is whole or absent, and its work neither nothing nor
+ * without end. */
+static void a_verifier_is_whole_or_absent(void **state)
+{
+    static const char *const missing[] = {"salt", "iterations", "stored_key",
+                                          "server_key"};
+    struct fixture *x = *state;
+    struct slice key = text_of(32);
+    struct op_request whole = {.op = OP_USER_SET,
+                               .user_set = {.user = slice_text("u")}};
+
+    accepts(x, whole);
+    whole.user_set.salt = slice_of(key.data, LIMIT_SALT_MIN);
+    whole.user_set.iterations = LIMIT_ITERATIONS_MIN;
+    whole.user_set.stored_key = key;
+    whole.user_set.server_key = key;
+    accepts(x, whole);
+    for (unsigned i = 0; i < 4; i++) {
+        struct op_request request = whole;
+
+        if (i == 0) {
+            request.user_set.salt = (struct slice){0};
+        } else if (i == 1) {
+            request.user_set.iterations = 0;
+        } else if (i == 2) {
+            request.user_set.stored_key = (struct slice){0};
+        } else {
+            request.user_set.server_key = (struct slice){0};
+        }
+        refuses(x, request, HF_E_INVALID_ARGUMENT, missing[i]);
+    }
+    whole.user_set.iterations = LIMIT_ITERATIONS_MIN - 1;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "iterations");
+    whole.user_set.iterations = LIMIT_ITERATIONS + 1;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "iterations");
+    whole.user_set.iterations = LIMIT_ITERATIONS;
+    whole.user_set.stored_key.len = 31;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "stored_key");
+    whole.user_set.stored_key = key;
+    whole.user_set.user = slice_text("a,b=c");
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "user");
+    drop(key);
+}
+
+/* A scope is a name, or the beginning of one and a star; rights are the known ones, and
+ * those over the cluster are of no queue. */
+static void a_grant_has_a_scope_and_rights(void **state)
+{
+    static const char *const good[] = {"*", "a", "a*", "orders/*", "a.b-c:d/e"};
+    static const char *const bad[] = {"", "**", "a*b", "*a", "/*", "a b", "a\n"};
+    struct fixture *x = *state;
+    struct slice name = text_of(LIMIT_SCOPE + 1);
+    struct op_request request = {
+        .op = OP_GRANT_SET,
+        .grant_set = {.user = slice_text("u"), .rights = RIGHT_SEND}};
+
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(op_scope_valid(slice_text(good[i])));
+        request.grant_set.scope = slice_text(good[i]);
+        accepts(x, request);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(op_scope_valid(slice_text(bad[i])));
+        request.grant_set.scope = slice_text(bad[i]);
+        refuses(x, request, HF_E_INVALID_ARGUMENT, "scope");
+    }
+    assert_false(op_scope_valid((struct slice){0}));
+    assert_false(op_scope_valid(name));
+    request.grant_set.scope = name;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "scope");
+    request.grant_set.scope.len = LIMIT_SCOPE;
+    accepts(x, request);
+    request.grant_set.rights = 0;
+    accepts(x, request);
+    request.grant_set.rights = RIGHTS_ALL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rights");
+    request.grant_set.rights = RIGHT_CLUSTER;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rights");
+    request.grant_set.scope = slice_text("*");
+    request.grant_set.rights = RIGHTS_ALL;
+    accepts(x, request);
+    drop(name);
+}
+
+/* The hash of a token has 32 bytes. */
+static void a_token_has_a_name_and_a_hash(void **state)
+{
+    struct fixture *x = *state;
+    struct slice hash = text_of(33);
+    struct op_request request = {.op = OP_TOKEN_CREATE,
+                                 .token_create = {.user = slice_text("u"),
+                                                  .name = slice_text("ci"),
+                                                  .hash = slice_of(hash.data, 32)}};
+
+    accepts(x, request);
+    assert_false(x->back.token_create.expires_at.set);
+    request.token_create.expires_at = (struct optional_ms){true, LIMIT_TIME_MAX_MS + 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "expires_at");
+    request.token_create.expires_at.value = 0;
+    accepts(x, request);
+    request.token_create.hash = hash;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "hash");
+    request.token_create.hash.len = 31;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "hash");
+    request.token_create.name = slice_text("");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "name");
+    drop(hash);
+}
+
 /* A replay is of one id or from a time on. */
 static void a_replay_has_an_id_or_a_time(void **state)
 {
@@ -1609,6 +1745,10 @@ int main(void)
         WITH_FIXTURE(a_recurring_message_has_one_rule),
         WITH_FIXTURE(a_heartbeat_has_a_session),
         WITH_FIXTURE(a_subscription_has_credit),
+        WITH_FIXTURE(credentials_have_bounds),
+        WITH_FIXTURE(a_verifier_is_whole_or_absent),
+        WITH_FIXTURE(a_grant_has_a_scope_and_rights),
+        WITH_FIXTURE(a_token_has_a_name_and_a_hash),
         WITH_FIXTURE(a_replay_has_an_id_or_a_time),
         WITH_FIXTURE(pages_have_bounds),
         WITH_FIXTURE(a_peek_may_have_due_times),
