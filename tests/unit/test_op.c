@@ -6,6 +6,7 @@
 #include "tests/lib/op_random.h"
 
 #include <setjmp.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -933,6 +934,63 @@ static void the_log_has_the_same_depth(void **state)
     }
 }
 
+static size_t read_seed(const char *kind, unsigned op, uint8_t *bytes, size_t max)
+{
+    char path[4096];
+    char *end;
+    FILE *file;
+    size_t len;
+
+    snprintf(path, sizeof path, "%s", __FILE__);
+    end = strstr(path, "unit/");
+    assert_non_null(end);
+    snprintf(end, sizeof path - (size_t)(end - path), "fuzz/corpus/%s/%s", kind,
+             op_name(op));
+    for (char *c = strrchr(path, '/'); *c != '\0'; c++) {
+        *c = (char)tolower(*c);
+    }
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        fail_msg("%s is not there: build/make_seeds tests/fuzz/corpus makes it", path);
+        return 0;
+    }
+    len = fread(bytes, 1, max, file);
+    fclose(file);
+    return len;
+}
+
+/* The fuzzers have a sound seed of every operation to begin with. */
+static void every_operation_has_its_seeds(void **state)
+{
+    static uint8_t bytes[16384];
+
+    (void)state;
+    for (uint32_t i = 0; i < op_all_count; i++) {
+        struct op_request request;
+        struct op_error error;
+        struct op_reply reply;
+        struct arena arena;
+        size_t len;
+
+        arena_init(&arena, ARENA_BYTES);
+        len = read_seed("request", op_all[i], bytes, sizeof bytes);
+        if (decode_request(bytes, len, &arena, &request, &error) != HF_OK) {
+            fail_msg("the seed of %s: %.*s", op_name(op_all[i]), (int)error.message.len,
+                     error.message.data);
+        }
+        assert_int_equal(request.op, op_all[i]);
+        len = read_seed("reply", op_all[i], bytes, sizeof bytes);
+        assert_true(len > 1 && bytes[0] == op_all[i]);
+        assert_int_equal(op_decode_reply(slice_of(bytes + 1, len - 1),
+                                         (enum op_code)op_all[i], &arena, &reply),
+                         HF_OK);
+        arena_done(&arena);
+        if (op_is_logged((enum op_code)op_all[i])) {
+            assert_true(read_seed("command", op_all[i], bytes, sizeof bytes) > 0);
+        }
+    }
+}
+
 /* What one changed, lost, doubled or exchanged piece makes of a message is refused or
  * is itself sound: if it decodes, it encodes, and decodes to the same. */
 static void mutated_requests_are_refused_or_sound(void **state)
@@ -1051,6 +1109,7 @@ int main(void)
         cmocka_unit_test(an_unknown_status_keeps_its_message),
         cmocka_unit_test(a_reply_time_above_63_bits_is_refused),
         cmocka_unit_test(the_log_has_the_same_depth),
+        cmocka_unit_test(every_operation_has_its_seeds),
         cmocka_unit_test(mutated_requests_are_refused_or_sound),
         cmocka_unit_test(random_bytes_are_refused_or_sound),
     };
