@@ -907,7 +907,13 @@ static void route(struct dispatch *d, struct dispatch_session *s,
         receive_begin(d, s, request, fields, start_ns);
         break;
     default:
-        propose(d, s, request, fields, start_ns);
+        if (op_is_logged(request->op)) {
+            propose(d, s, request, fields, start_ns);
+            break;
+        }
+        reply = reply_begin(d, request->id, request->op);
+        reply_refuse(d, &reply, HF_E_UNSUPPORTED);
+        session_send(d, s, &reply, start_ns);
         break;
     }
 }

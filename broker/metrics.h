@@ -55,7 +55,7 @@
     X(wait, "receive_wait_seconds", "How long receives that waited did so")
 
 #define METRICS_BUCKETS 21u
-#define METRICS_OPS     64u
+#define METRICS_OPS     128u
 
 struct histogram {
     uint64_t buckets[METRICS_BUCKETS + 1]; /* the last: above all bounds */

@@ -53,7 +53,13 @@
     X(VERSION_HIGH, 38, "version_high", "uint")                                        \
     X(ACTOR, 39, "actor", "text")                                                      \
     X(RELEASE_ON_CLOSE, 40, "release_on_close", "bool")                                \
-    X(CLOSED, 41, "closed", "bool")                                                    \
+    X(KEY, 41, "key", "text")                                                          \
+    X(IF_VERSION, 42, "if_version", "uint")                                            \
+    X(FROM, 43, "from", "int")                                                         \
+    X(TO, 44, "to", "int")                                                             \
+    X(TOPIC, 45, "topic", "text")                                                      \
+    X(CREDIT, 46, "credit", "uint")                                                    \
+    X(SUBSCRIPTION, 47, "subscription", "uint")                                        \
     /* what is wrong */                                                                \
     X(STATUS, 48, "status", "uint")                                                    \
     X(MESSAGE, 49, "message", "text")                                                  \
@@ -65,7 +71,13 @@
     X(LEADER_ID, 55, "leader_id", "uint")                                              \
     X(MESSAGE_STATE, 56, "message_state", "uint")                                      \
     X(GONE, 57, "gone", "uint")                                                        \
+    X(MOVED_TO, 58, "moved_to", "text")                                                \
+    X(ITEM, 59, "item", "int")                                                         \
     /* replies */                                                                      \
+    X(TOPIC_MESSAGE_ID, 60, "topic_message_id", "id")                                  \
+    X(EXPIRES_AT, 61, "expires_at", "int")                                             \
+    X(DEAD_LETTERS, 62, "dead_letters", "maps")                                        \
+    X(ACKED_AT, 63, "acked_at", "int")                                                 \
     X(VERSION, 64, "version", "uint")                                                  \
     X(SERVER, 65, "server", "text")                                                    \
     X(TERM, 66, "term", "uint")                                                        \
@@ -119,7 +131,74 @@
     X(PEER_ADDRESS, 114, "peer_address", "text")                                       \
     X(CLIENT_ADDRESS, 115, "client_address", "text")                                   \
     X(MATCH, 116, "match", "uint")                                                     \
-    X(REACHABLE, 117, "reachable", "bool")
+    X(REACHABLE, 117, "reachable", "bool")                                             \
+    X(STATE_BEFORE, 118, "state_before", "uint")                                       \
+    X(REPLACED, 119, "replaced", "bool")                                               \
+    X(CLOSED, 120, "closed", "bool")                                                   \
+    X(ITEMS, 121, "items", "maps")                                                     \
+    X(SETTLE, 122, "settle", "fields")                                                 \
+    X(SEND, 123, "send", "fields")                                                     \
+    X(CANCEL, 124, "cancel", "fields")                                                 \
+    X(LOST, 125, "lost", "maps")                                                       \
+    X(INCLUDE_READY, 126, "include_ready", "bool")                                     \
+    /* from here on two bytes: what is not said of every message */                    \
+    X(REVOKE, 128, "revoke", "bool")                                                   \
+    X(BUCKET, 129, "bucket", "int")                                                    \
+    X(BUCKETS, 130, "buckets", "maps")                                                 \
+    X(START, 131, "start", "int")                                                      \
+    X(TOTAL, 132, "total", "uint")                                                     \
+    X(MODE, 133, "mode", "uint")                                                       \
+    X(UNTIL, 134, "until", "int")                                                      \
+    X(PAUSED, 135, "paused", "uint")                                                   \
+    X(PAUSED_UNTIL, 136, "paused_until", "int")                                        \
+    X(PAUSE_REASON, 137, "pause_reason", "text")                                       \
+    X(STATES, 138, "states", "uint")                                                   \
+    X(BEFORE, 139, "before", "int")                                                    \
+    X(TOPICS, 140, "topics", "maps")                                                   \
+    X(SUBSCRIPTIONS, 141, "subscriptions", "maps")                                     \
+    X(SUBSCRIBERS, 142, "subscribers", "uint")                                         \
+    X(PUBLISHED, 143, "published", "uint")                                             \
+    X(CREATED_AT, 144, "created_at", "int")                                            \
+    X(TARGET, 145, "target", "text")                                                   \
+    X(RATE, 146, "rate", "uint")                                                       \
+    X(DRY_RUN, 147, "dry_run", "bool")                                                 \
+    X(REDRIVE, 148, "redrive", "uint")                                                 \
+    X(REDRIVES, 149, "redrives", "maps")                                               \
+    X(SOURCE, 150, "source", "text")                                                   \
+    X(MOVED, 151, "moved", "uint")                                                     \
+    X(MATCHED, 152, "matched", "uint")                                                 \
+    X(STARTED_AT, 153, "started_at", "int")                                            \
+    X(ENDED_AT, 154, "ended_at", "int")                                                \
+    X(TEMPLATE, 155, "template", "fields")                                             \
+    X(EVERY, 156, "every", "int")                                                      \
+    X(CRON, 157, "cron", "text")                                                       \
+    X(ZONE, 158, "zone", "text")                                                       \
+    X(CATCH_UP, 159, "catch_up", "uint")                                               \
+    X(OVERLAP, 160, "overlap", "uint")                                                 \
+    X(RECURS, 161, "recurs", "maps")                                                   \
+    X(FIRED, 162, "fired", "uint")                                                     \
+    X(LAST_FIRED_AT, 163, "last_fired_at", "int")                                      \
+    X(DEAD_LETTERED_AT, 164, "dead_lettered_at", "int")                                \
+    X(SKIPPED, 165, "skipped", "uint")                                                 \
+    X(EXTENDED, 166, "extended", "uint")                                               \
+    X(AUTH, 167, "auth", "text")                                                       \
+    X(MECHANISM, 168, "mechanism", "text")                                             \
+    X(PAYLOAD, 169, "payload", "bytes")                                                \
+    X(DONE, 170, "done", "bool")                                                       \
+    X(TOKEN, 171, "token", "bytes")                                                    \
+    X(USER, 172, "user", "text")                                                       \
+    X(USERS, 173, "users", "maps")                                                     \
+    X(SALT, 174, "salt", "bytes")                                                      \
+    X(ITERATIONS, 175, "iterations", "uint")                                           \
+    X(STORED_KEY, 176, "stored_key", "bytes")                                          \
+    X(SERVER_KEY, 177, "server_key", "bytes")                                          \
+    X(DISABLED, 178, "disabled", "bool")                                               \
+    X(PASSWORD, 179, "password", "bool")                                               \
+    X(TOKENS, 180, "tokens", "maps")                                                   \
+    X(HASH, 181, "hash", "bytes")                                                      \
+    X(SCOPE, 182, "scope", "text")                                                     \
+    X(RIGHTS, 183, "rights", "uint")                                                   \
+    X(GRANTS, 184, "grants", "maps")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,
@@ -144,7 +223,8 @@ enum field_kind {
     KIND_TEXTS_RAW, /* struct slice: a raw array of texts, each 1..`item_bytes_max`
                        bytes long */
     KIND_TEXTS,     /* pointer to struct slice, uint32_t count at offset_more */
-    KIND_RECORDS    /* pointer to structs, uint32_t count at offset_more */
+    KIND_RECORDS,   /* pointer to structs, uint32_t count at offset_more */
+    KIND_RECORD     /* pointer to a struct, NULL when absent */
 };
 
 #define FIELD_REQUIRED   1u  /* refused when absent */
@@ -166,7 +246,7 @@ struct field {
     int64_t absent; /* what a number is when the field is absent */
     uint32_t types; /* KIND_MAP: bits 1 << enum pack_type */
     uint32_t item_bytes_max;
-    const struct record *record; /* KIND_RECORDS */
+    const struct record *record; /* KIND_RECORDS, KIND_RECORD */
 };
 
 struct record {

@@ -84,7 +84,10 @@ enum hf_status {
     HF_E_CLOSED = -30,
     HF_E_IO = -31,
     HF_E_CORRUPT = -32,
-    HF_E_NO_SPACE = -33
+    HF_E_NO_SPACE = -33,
+    HF_E_NOT_FOUND = -34,
+    HF_E_VERSION_MISMATCH = -35,
+    HF_E_IN_USE = -36
 };
 #endif
 

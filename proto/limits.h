@@ -31,6 +31,24 @@
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
+#define LIMIT_USER 64u                  /* name of a user, and of one of its tokens */
+#define LIMIT_SCOPE 128u                /* a name, or its beginning and a star */
+#define LIMIT_MECHANISM 32u
+#define LIMIT_AUTH_PAYLOAD 1024u        /* one message of a SCRAM exchange */
+#define LIMIT_TOKEN_MIN 16u
+#define LIMIT_TOKEN 128u
+#define LIMIT_SALT_MIN 8u
+#define LIMIT_SALT 64u
+#define LIMIT_ITERATIONS_MIN 4096u
+#define LIMIT_ITERATIONS 10000000u
+#define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
+#define LIMIT_SUBSCRIPTIONS 256u        /* queues of one topic: a publish is one command */
+#define LIMIT_REDRIVES 256u             /* remembered, the ended ones included */
+#define LIMIT_CREDIT 10000u             /* messages a subscription may have sent ahead */
+#define LIMIT_RATE 1000000u             /* messages per second of a redrive */
+#define LIMIT_CRON 256u
+#define LIMIT_ZONE 64u                  /* name of a time zone */
+#define LIMIT_DEAD_LETTERS 8u           /* moves to a dead-letter queue that a message remembers */
 
 /* Times. */
 #define LIMIT_WAIT_MS 60000
@@ -42,6 +60,7 @@
 #define LIMIT_RETENTION_MAX_MS 31536000000ll
 #define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */
 #define LIMIT_SESSION_IDLE_MS 3600000
+#define LIMIT_EVERY_MIN_MS 1000         /* shortest interval of a recurring message */
 #define LIMIT_GRACE_MS 5000
 
 /* State machine. */
@@ -50,6 +69,11 @@
 #define LIMIT_PRIORITY 16u
 #define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
 #define LIMIT_SESSIONS 100000u
+#define LIMIT_TOPICS 100000u
+#define LIMIT_USERS 10000u
+#define LIMIT_TOKENS_PER_USER 100u
+#define LIMIT_GRANTS_PER_USER 1000u
+#define LIMIT_RECURRING 100000u         /* recurring messages of all queues */
 
 /* Log. */
 #define LIMIT_ENTRY_COMMANDS 256u

@@ -21,6 +21,13 @@
 
 _Static_assert(sizeof(enum settle_kind) == sizeof(uint32_t), "decoded as KIND_U32");
 _Static_assert(sizeof(enum message_state) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum pause_mode) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum modify_kind) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum tx_kind) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum redrive_control) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum redrive_state) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum recur_catch_up) == sizeof(uint32_t), "decoded as KIND_U32");
+_Static_assert(sizeof(enum recur_overlap) == sizeof(uint32_t), "decoded as KIND_U32");
 
 const char *op_name(unsigned op)
 {
@@ -68,6 +75,18 @@ bool op_queue_name_valid(struct slice name)
         allowed = later;
     }
     return true;
+}
+
+bool op_scope_valid(struct slice scope)
+{
+    if (scope.data == NULL || scope.len == 0 || scope.len > LIMIT_SCOPE) {
+        return false;
+    }
+    if (scope.data[scope.len - 1] == '*') {
+        scope.len--;
+        return scope.len == 0 || op_queue_name_valid(scope);
+    }
+    return op_queue_name_valid(scope);
 }
 
 /* ---- encoding ---- */
@@ -125,6 +144,8 @@ static bool field_is_there(const struct field *f, const uint8_t *base)
     case KIND_TEXTS:
     case KIND_RECORDS:
         return *(const uint32_t *)more > 0;
+    case KIND_RECORD:
+        return *(const void *const *)at != NULL;
     }
     return false;
 }
@@ -211,6 +232,9 @@ static void encode_field(struct op_buffer *out, const struct field *f,
     case KIND_RECORDS:
         encode_records(out, f->record, *(const uint8_t *const *)at,
                        *(const uint32_t *)more);
+        break;
+    case KIND_RECORD:
+        encode_record(out, f->record, *(const uint8_t *const *)at);
         break;
     }
 }
@@ -305,8 +329,9 @@ struct decode {
     struct arena *arena;
     struct op_error *error; /* NULL: nobody wants the sentence */
     bool from_log;
-    const char *list; /* name of the list we are in, or NULL; */
-    uint32_t index;   /* and which of its elements */
+    const char *list;   /* name of the list we are in, or NULL; */
+    uint32_t index;     /* and which of its elements */
+    const char *inside; /* name of the single record we are in, or NULL */
 };
 
 static struct slice arena_text(struct arena *arena, const char *text)
@@ -318,8 +343,25 @@ static struct slice arena_text(struct arena *arena, const char *text)
     return copy == NULL ? (struct slice){0} : slice_of(copy, len);
 }
 
-/* Fill the error: the element is `name` in the list element at hand, the sentence
- * begins with it. */
+/* "name", or where the record at hand is: "items[3].send.name". */
+static void element_of(const struct decode *d, const char *name, char *out, size_t size)
+{
+    int len = 0;
+
+    if (d->list != NULL) {
+        len = snprintf(out, size, "%s[%u]", d->list, d->index);
+    }
+    if (d->inside != NULL) {
+        len += snprintf(out + len, size - (size_t)len, "%s%s", len > 0 ? "." : "",
+                        d->inside);
+    }
+    if (len == 0 || name[0] != '\0') {
+        snprintf(out + len, size - (size_t)len, "%s%s", len > 0 ? "." : "", name);
+    }
+}
+
+/* Fill the error: the element is `name` in the record at hand, the sentence begins with
+ * it. */
 __attribute__((format(printf, 4, 5))) static int
 refuse(struct decode *d, int status, const char *name, const char *format, ...)
 {
@@ -331,13 +373,7 @@ refuse(struct decode *d, int status, const char *name, const char *format, ...)
     if (d->error == NULL) {
         return status;
     }
-    if (d->list == NULL) {
-        snprintf(element, sizeof element, "%s", name);
-    } else if (name[0] == '\0') {
-        snprintf(element, sizeof element, "%s[%u]", d->list, d->index);
-    } else {
-        snprintf(element, sizeof element, "%s[%u].%s", d->list, d->index, name);
-    }
+    element_of(d, name, element, sizeof element);
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
@@ -482,7 +518,7 @@ static int check_queue_name(struct decode *d, const struct field *f, struct slic
         return HF_OK;
     }
     return refuse(d, HF_E_INVALID_ARGUMENT, field_name(f->number),
-                  "is not a queue name: use 1 to %u letters, digits and . _ - : / "
+                  "is not a name: use 1 to %u letters, digits and . _ - : / "
                   "and begin with a letter, a digit or _",
                   LIMIT_QUEUE_NAME);
 }
@@ -720,6 +756,8 @@ static int decode_record(struct decode *d, const struct record *record, uint8_t 
 static int decode_records(struct decode *d, const struct field *f, void **out,
                           uint32_t *out_count)
 {
+    const char *outer = d->list;
+    uint32_t outer_index = d->index;
     uint8_t *items;
     uint32_t count;
     int rc;
@@ -743,10 +781,31 @@ static int decode_records(struct decode *d, const struct field *f, void **out,
             return rc;
         }
     }
-    d->list = NULL;
+    d->list = outer;
+    d->index = outer_index;
     pack_leave(&d->reader);
     *out = items;
     *out_count = count;
+    return HF_OK;
+}
+
+static int decode_inner(struct decode *d, const struct field *f, void **out)
+{
+    const char *outer = d->inside;
+    uint8_t *inner;
+    int rc;
+
+    inner = arena_get(d->arena, f->record->bytes);
+    if (inner == NULL) {
+        return refuse_memory(d);
+    }
+    d->inside = field_name(f->number);
+    rc = decode_record(d, f->record, inner);
+    if (rc != HF_OK) {
+        return rc;
+    }
+    d->inside = outer;
+    *out = inner;
     return HF_OK;
 }
 
@@ -799,6 +858,8 @@ static int decode_field(struct decode *d, const struct field *f, uint8_t *base)
         return decode_texts(d, f, at, more);
     case KIND_RECORDS:
         return decode_records(d, f, at, more);
+    case KIND_RECORD:
+        return decode_inner(d, f, at);
     }
     return HF_E_INTERNAL;
 }
@@ -870,7 +931,7 @@ static int decode_pair(struct decode *d, const struct record *record, uint32_t *
     return decode_field(d, f, base);
 }
 
-/* Recursion follows our tables (two levels), never the input. */
+/* Recursion follows our tables (three levels), never the input. */
 static int decode_record(struct decode *d, const struct record *record, uint8_t *base)
 {
     uint32_t seen = 0;
@@ -907,6 +968,18 @@ static int check_hello(struct decode *d, const struct op_hello *hello)
     return HF_OK;
 }
 
+static int check_from_to(struct decode *d, struct optional_ms from,
+                         struct optional_ms to)
+{
+    if (from.set && to.set && from.value >= to.value) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "to",
+                      "is %" PRId64 " and must be later than from (%" PRId64
+                      "): exchange them",
+                      to.value, from.value);
+    }
+    return HF_OK;
+}
+
 static int check_send_entry(struct decode *d, const struct op_send_entry *entry)
 {
     uint64_t bytes = (uint64_t)entry->body.len + entry->attributes.len;
@@ -925,43 +998,29 @@ static int check_send_entry(struct decode *d, const struct op_send_entry *entry)
     return HF_OK;
 }
 
-static int check_send_session(struct decode *d, const struct op_send *send)
+static int check_numbering(struct decode *d, struct slice session, uint32_t epoch,
+                           uint64_t sequence)
 {
-    bool numbered = send->session.data != NULL;
+    bool numbered = session.data != NULL;
 
-    if (numbered && (send->epoch == 0 || send->sequence == 0)) {
-        return refuse(d, HF_E_INVALID_ARGUMENT, send->epoch == 0 ? "epoch" : "sequence",
+    if (numbered && (epoch == 0 || sequence == 0)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, epoch == 0 ? "epoch" : "sequence",
                       "is missing: a send with a session needs epoch and sequence");
     }
-    if (!numbered && (send->epoch != 0 || send->sequence != 0)) {
+    if (!numbered && (epoch != 0 || sequence != 0)) {
         return refuse(d, HF_E_INVALID_ARGUMENT, "session",
                       "is missing: epoch and sequence number the sends of a session");
     }
     return HF_OK;
 }
 
-static int check_send(struct decode *d, const struct op_send *send)
+/* The bodies and attributes of `count` messages in the list `name`. */
+static int check_batch_bytes(struct decode *d, const char *name, uint32_t count,
+                             uint64_t sum)
 {
-    uint64_t sum = 0;
-    int rc;
-
-    rc = check_send_session(d, send);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    d->list = "entries";
-    for (uint32_t i = 0; i < send->count; i++) {
-        d->index = i;
-        rc = check_send_entry(d, &send->entries[i]);
-        if (rc != HF_OK) {
-            return rc;
-        }
-        sum += (uint64_t)send->entries[i].body.len + send->entries[i].attributes.len;
-    }
-    d->list = NULL;
-    if (send->count > 1 && sum > LIMIT_BATCH_BYTES) {
+    if (count > 1 && sum > LIMIT_BATCH_BYTES) {
         refuse_bounds(d, 0, LIMIT_BATCH_BYTES);
-        return refuse(d, HF_E_TOO_LARGE, "entries",
+        return refuse(d, HF_E_TOO_LARGE, name,
                       "have %" PRIu64
                       " bytes of bodies and attributes and may have at most %u "
                       "together: split the batch, or send a large message by itself",
@@ -970,11 +1029,70 @@ static int check_send(struct decode *d, const struct op_send *send)
     return HF_OK;
 }
 
-static int check_receive(struct decode *d, const struct op_receive *receive)
+static uint64_t entry_bytes(const struct op_send_entry *entry)
 {
-    for (uint32_t i = 1; i < receive->queue_count; i++) {
+    return (uint64_t)entry->body.len + entry->attributes.len;
+}
+
+static int check_send_entries(struct decode *d, const struct op_send_entry *entries,
+                              uint32_t count)
+{
+    uint64_t sum = 0;
+
+    d->list = "entries";
+    for (uint32_t i = 0; i < count; i++) {
+        int rc;
+
+        d->index = i;
+        rc = check_send_entry(d, &entries[i]);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        sum += entry_bytes(&entries[i]);
+    }
+    d->list = NULL;
+    return check_batch_bytes(d, "entries", count, sum);
+}
+
+static int check_send(struct decode *d, const struct op_send *send)
+{
+    int rc = check_numbering(d, send->session, send->epoch, send->sequence);
+
+    return rc == HF_OK ? check_send_entries(d, send->entries, send->count) : rc;
+}
+
+static int check_publish(struct decode *d, const struct op_publish *publish)
+{
+    int rc = check_numbering(d, publish->session, publish->epoch, publish->sequence);
+
+    return rc == HF_OK ? check_send_entries(d, publish->entries, publish->count) : rc;
+}
+
+static int check_queue_purge(struct decode *d, const struct op_queue_purge *purge)
+{
+    if ((purge->states & ~PURGE_STATES) != 0) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "states",
+                      "is %u and may be a sum of 2 (READY), 8 (SCHEDULED), 16 (PARKED) "
+                      "and 32 (ACKED): leave the others out",
+                      purge->states);
+    }
+    return HF_OK;
+}
+
+static int check_peek(struct decode *d, const struct op_peek *peek)
+{
+    if ((peek->from.set || peek->to.set) && peek->state != MESSAGE_SCHEDULED) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, peek->from.set ? "from" : "to",
+                      "bounds due times: it belongs to the state SCHEDULED");
+    }
+    return check_from_to(d, peek->from, peek->to);
+}
+
+static int check_queues(struct decode *d, const struct slice *queues, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
         for (uint32_t j = 0; j < i; j++) {
-            if (slice_equal(receive->queues[i], receive->queues[j])) {
+            if (slice_equal(queues[i], queues[j])) {
                 return refuse(d, HF_E_INVALID_ARGUMENT, "queues",
                               "names the same queue twice (%u and %u): name it once", j,
                               i);
@@ -1048,19 +1166,277 @@ static int check_kick(struct decode *d, struct op_kick *kick)
     return HF_OK;
 }
 
+static int check_pause(struct decode *d, const struct op_pause *pause)
+{
+    if (pause->mode == PAUSE_NONE && pause->until.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "until",
+                      "has no meaning here: a queue that is resumed has no end of its "
+                      "pause");
+    }
+    return HF_OK;
+}
+
+/* A message is named by its id, or by a key that the sender gave it. */
+static int check_named(struct decode *d, bool has_id, struct slice key)
+{
+    if (has_id && key.data != NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "key",
+                      "stands beside id, and both say which: give one of them");
+    }
+    if (!has_id && key.data == NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "id",
+                      "is missing: name the message by its id or by a key");
+    }
+    return HF_OK;
+}
+
+static int check_when(struct decode *d, const struct op_modify *modify)
+{
+    bool wanted = modify->kind == MODIFY_RESCHEDULE;
+
+    if (!wanted && (modify->delay.set || modify->deliver_at.set)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT,
+                      modify->delay.set ? "delay" : "deliver_at",
+                      "has no meaning here: it belongs to reschedule");
+    }
+    if (wanted && !modify->delay.set && !modify->deliver_at.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "deliver_at",
+                      "is missing: reschedule needs it, or delay");
+    }
+    if (modify->delay.set && modify->deliver_at.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "deliver_at",
+                      "stands beside delay, and both say when: give one of them");
+    }
+    return HF_OK;
+}
+
+static int check_modify(struct decode *d, const struct op_modify *modify)
+{
+    bool cancels = modify->kind == MODIFY_CANCEL;
+    bool ranks = modify->kind == MODIFY_SET_PRIORITY;
+    int rc;
+
+    rc = check_named(d, modify->has_id, modify->key);
+    if (rc == HF_OK) {
+        rc = check_when(d, modify);
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    if (ranks != (modify->priority != 0)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "priority",
+                      ranks ? "is missing: set_priority needs it"
+                            : "has no meaning here: it belongs to set_priority");
+    }
+    if (!cancels && (modify->include_ready || modify->revoke)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT,
+                      modify->include_ready ? "include_ready" : "revoke",
+                      "has no meaning here: it belongs to cancel");
+    }
+    return HF_OK;
+}
+
+static int check_get(struct decode *d, const struct op_get *get)
+{
+    if (get->has_id && get->cursor.data != NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "cursor",
+                      "stands beside id, which is one message: leave it out");
+    }
+    return check_named(d, get->has_id, get->key);
+}
+
+/* The part that belongs to the kind is there, and no other. */
+static int check_tx_part(struct decode *d, const char *name, bool wanted, bool there)
+{
+    if (wanted == there) {
+        return HF_OK;
+    }
+    return refuse(d, HF_E_INVALID_ARGUMENT, name,
+                  wanted ? "is missing: the kind of this item needs it"
+                         : "has no meaning here: the item is of another kind");
+}
+
+static int check_tx_item(struct decode *d, const struct op_tx_item *item)
+{
+    int rc;
+
+    rc = check_tx_part(d, "settle", item->kind < TX_SEND, item->settle != NULL);
+    if (rc == HF_OK) {
+        rc = check_tx_part(d, "send", item->kind == TX_SEND, item->send != NULL);
+    }
+    if (rc == HF_OK) {
+        rc = check_tx_part(d, "cancel", item->kind == TX_CANCEL, item->cancel != NULL);
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    switch (item->kind) {
+    case TX_SEND:
+        d->inside = "send";
+        rc = check_send_entry(d, item->send);
+        break;
+    case TX_CANCEL:
+        d->inside = "cancel";
+        rc = check_named(d, item->cancel->has_id, item->cancel->key);
+        break;
+    default:
+        d->inside = "settle";
+        rc = check_settle_entry(d, (enum settle_kind)item->kind, item->settle);
+        break;
+    }
+    d->inside = NULL;
+    return rc;
+}
+
+static int check_tx(struct decode *d, const struct op_tx *tx)
+{
+    uint32_t sends = 0;
+    uint64_t sum = 0;
+    int rc;
+
+    rc = check_numbering(d, tx->session, tx->epoch, tx->sequence);
+    if (rc != HF_OK) {
+        return rc;
+    }
+    d->list = "items";
+    for (uint32_t i = 0; i < tx->count; i++) {
+        d->index = i;
+        rc = check_tx_item(d, &tx->items[i]);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        if (tx->items[i].kind == TX_SEND) {
+            sends++;
+            sum += entry_bytes(tx->items[i].send);
+        }
+    }
+    d->list = NULL;
+    return check_batch_bytes(d, "items", sends, sum);
+}
+
+/* What a recurring message is made of cannot say when it is due: its rule does. */
+static int check_template(struct decode *d, const struct op_send_entry *template)
+{
+    const char *odd = template->delay.set               ? "delay"
+                      : template->deliver_at.set        ? "deliver_at"
+                      : template->dedup_id.data != NULL ? "dedup_id"
+                                                        : NULL;
+    int rc;
+
+    d->inside = "template";
+    rc = odd == NULL ? check_send_entry(d, template)
+                     : refuse(d, HF_E_INVALID_ARGUMENT, odd,
+                              "has no meaning here: the rule says when a recurring "
+                              "message comes, and its key which it is");
+    d->inside = NULL;
+    return rc;
+}
+
+static int check_recur_set(struct decode *d, const struct op_recur_set *recur)
+{
+    bool has_every = recur->every_ms != 0;
+    bool has_cron = recur->cron.data != NULL;
+
+    if (has_every == has_cron) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "every",
+                      has_every ? "stands beside cron, and both say when: give one of "
+                                  "them"
+                                : "is missing: say when by every or by cron");
+    }
+    if (recur->zone.data != NULL && !has_cron) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "zone",
+                      "has no meaning here: it belongs to cron");
+    }
+    return check_template(d, recur->template);
+}
+
+/* A verifier is whole or absent. */
+static int check_user_set(struct decode *d, const struct op_user_set *user)
+{
+    const char *missing = user->salt.data == NULL         ? "salt"
+                          : user->iterations == 0         ? "iterations"
+                          : user->stored_key.data == NULL ? "stored_key"
+                          : user->server_key.data == NULL ? "server_key"
+                                                          : NULL;
+    bool none = user->salt.data == NULL && user->iterations == 0 &&
+                user->stored_key.data == NULL && user->server_key.data == NULL;
+
+    if (missing != NULL && !none) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, missing,
+                      "is missing: salt, iterations, stored_key and server_key belong "
+                      "together");
+    }
+    return HF_OK;
+}
+
+static int check_grant_set(struct decode *d, const struct op_grant_set *grant)
+{
+    if (!op_scope_valid(grant->scope)) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "scope",
+                      "is neither a name nor the beginning of one and a star: use for "
+                      "instance orders, orders/* or *");
+    }
+    if ((grant->rights & RIGHT_CLUSTER) != 0 &&
+        !slice_equal(grant->scope, slice_text("*"))) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "rights",
+                      "hold 8 (cluster), which is of no queue: give it with the scope "
+                      "*");
+    }
+    return HF_OK;
+}
+
+static int check_replay(struct decode *d, const struct op_replay *replay)
+{
+    if (replay->has_id == replay->from.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "from",
+                      replay->has_id
+                          ? "stands beside id, and both say which: give one of them"
+                          : "is missing: say from when on, or give an id");
+    }
+    return HF_OK;
+}
+
 static int check_request(struct decode *d, struct op_request *request)
 {
     switch (request->op) {
     case OP_HELLO:
         return check_hello(d, &request->hello);
+    case OP_QUEUE_PURGE:
+        return check_queue_purge(d, &request->queue_purge);
+    case OP_PAUSE:
+        return check_pause(d, &request->pause);
     case OP_SEND:
         return check_send(d, &request->send);
     case OP_RECEIVE:
-        return check_receive(d, &request->receive);
+        return check_queues(d, request->receive.queues, request->receive.queue_count);
     case OP_SETTLE:
         return check_settle(d, &request->settle);
     case OP_KICK:
         return check_kick(d, &request->kick);
+    case OP_PEEK:
+        return check_peek(d, &request->peek);
+    case OP_MODIFY:
+        return check_modify(d, &request->modify);
+    case OP_GET:
+        return check_get(d, &request->get);
+    case OP_SCHEDULE_COUNT:
+        return check_from_to(d, request->schedule_count.from,
+                             request->schedule_count.to);
+    case OP_TX:
+        return check_tx(d, &request->tx);
+    case OP_REPLAY:
+        return check_replay(d, &request->replay);
+    case OP_PUBLISH:
+        return check_publish(d, &request->publish);
+    case OP_HEARTBEAT:
+        return check_queues(d, request->heartbeat.queues,
+                            request->heartbeat.queue_count);
+    case OP_RECUR_SET:
+        return check_recur_set(d, &request->recur_set);
+    case OP_USER_SET:
+        return check_user_set(d, &request->user_set);
+    case OP_GRANT_SET:
+        return check_grant_set(d, &request->grant_set);
     default:
         return HF_OK;
     }

@@ -32,12 +32,16 @@
     X(HELLO, 1, false)                                                                 \
     X(PING, 2, false)                                                                  \
     X(NODE_STATUS, 3, false)                                                           \
+    X(AUTH_START, 4, false)                                                            \
+    X(AUTH_CONTINUE, 5, false)                                                         \
+    X(AUTH_TOKEN, 6, false)                                                            \
     X(QUEUE_CREATE, 10, true)                                                          \
     X(QUEUE_SET, 11, true)                                                             \
     X(QUEUE_SHOW, 12, false)                                                           \
     X(QUEUE_LIST, 13, false)                                                           \
     X(QUEUE_DELETE, 14, true)                                                          \
     X(QUEUE_PURGE, 15, true)                                                           \
+    X(PAUSE, 16, true)                                                                 \
     X(SESSION_OPEN, 20, true)                                                          \
     X(SEND, 21, true)                                                                  \
     X(RECEIVE, 22, true)                                                               \
@@ -45,11 +49,41 @@
     X(KICK, 24, true)                                                                  \
     X(PEEK, 25, false)                                                                 \
     X(STATS, 26, false)                                                                \
+    X(MODIFY, 27, true)                                                                \
+    X(GET, 28, false)                                                                  \
+    X(SCHEDULE_COUNT, 29, false)                                                       \
+    X(TX, 30, true)                                                                    \
+    X(HEARTBEAT, 31, true)                                                             \
+    X(REPLAY, 32, true)                                                                \
+    X(PUBLISH, 33, true)                                                               \
+    X(SUBSCRIBE, 34, false)                                                            \
+    X(CREDIT, 35, false)                                                               \
+    X(UNSUBSCRIBE, 36, false)                                                          \
     X(MEMBER_ADD, 40, false)                                                           \
     X(MEMBER_REMOVE, 41, false)                                                        \
     X(MEMBER_PROMOTE, 42, false)                                                       \
     X(TRANSFER, 43, false)                                                             \
-    X(NOOP, 45, true)
+    X(NOOP, 45, true)                                                                  \
+    X(TOPIC_CREATE, 50, true)                                                          \
+    X(TOPIC_DELETE, 51, true)                                                          \
+    X(TOPIC_SHOW, 52, false)                                                           \
+    X(TOPIC_LIST, 53, false)                                                           \
+    X(TOPIC_SUBSCRIBE, 54, true)                                                       \
+    X(TOPIC_UNSUBSCRIBE, 55, true)                                                     \
+    X(REDRIVE_START, 56, true)                                                         \
+    X(REDRIVE_CONTROL, 57, true)                                                       \
+    X(REDRIVE_LIST, 58, false)                                                         \
+    X(RECUR_SET, 60, true)                                                             \
+    X(RECUR_REMOVE, 61, true)                                                          \
+    X(RECUR_LIST, 62, false)                                                           \
+    X(USER_SET, 70, true)                                                              \
+    X(USER_REMOVE, 71, true)                                                           \
+    X(USER_LIST, 72, false)                                                            \
+    X(TOKEN_CREATE, 73, true)                                                          \
+    X(TOKEN_REVOKE, 74, true)                                                          \
+    X(TOKEN_LIST, 75, false)                                                           \
+    X(GRANT_SET, 76, true)                                                             \
+    X(GRANT_LIST, 77, false)
 
 enum op_code {
 #define X(name, number, logged) OP_##name = number,
@@ -80,6 +114,9 @@ enum gone_reason {
     GONE_QUEUE_DELETED = 6
 };
 
+/* What a paused queue does not do: hand out messages, take them in, or either. */
+enum pause_mode { PAUSE_NONE = 0, PAUSE_RECEIVE = 1, PAUSE_SEND = 2, PAUSE_BOTH = 3 };
+
 /* ---- requests ---- */
 
 struct op_hello {
@@ -91,6 +128,20 @@ struct op_hello {
 
 struct op_node_status {
     bool digest; /* wait for a digest of the present state (reads all of it) */
+};
+
+/* A SASL exchange, for now SCRAM-SHA-256 (RFC 7677) without channel binding. */
+struct op_auth_start {
+    struct slice mechanism; /* absent = "SCRAM-SHA-256" */
+    struct slice payload;   /* the client's first message */
+};
+
+struct op_auth_continue {
+    struct slice payload; /* the client's next message */
+};
+
+struct op_auth_token {
+    struct slice token; /* the secret itself; the state holds its SHA-256 */
 };
 
 /* Queue attributes travel as a msgpack map text -> integer | text | bool | nil (the
@@ -123,6 +174,20 @@ struct op_queue_delete {
 
 struct op_queue_purge {
     struct slice queue;
+    uint32_t states; /* bits 1 << enum message_state, of those in PURGE_STATES; 0 =
+                        absent: all of them */
+    struct optional_ms before; /* only messages sent before it */
+};
+
+#define PURGE_STATES                                                                   \
+    (1u << MESSAGE_READY | 1u << MESSAGE_SCHEDULED | 1u << MESSAGE_PARKED |            \
+     1u << MESSAGE_ACKED)
+
+struct op_pause {
+    struct slice queue;
+    enum pause_mode mode;     /* NONE resumes */
+    struct optional_ms until; /* resumes by itself then; not with NONE */
+    struct slice reason;      /* cut at LIMIT_REASON */
 };
 
 /* Opens a producer session or takes it over: the epoch grows and fences the former
@@ -165,6 +230,7 @@ struct op_receive {
     struct optional_ms lease; /* 0..LIMIT_LEASE_MAX_MS; absent = the queue's */
     struct slice attempt;     /* 16 bytes: a repeat returns the same; absent = none */
     struct slice filter;      /* tag filter expression; absent = every message */
+    struct slice session;     /* 16 bytes: the consumer session that HEARTBEAT names */
 };
 
 enum settle_kind {
@@ -205,15 +271,113 @@ struct op_kick {
 
 struct op_peek {
     struct slice queue;
-    enum message_state state; /* READY (default), LEASED, SCHEDULED, PARKED */
-    struct slice cursor; /* opaque, from the last answer; absent = from the start */
-    uint32_t limit;      /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+    enum message_state state; /* READY (default) to ACKED */
+    struct slice cursor;     /* opaque, from the last answer; absent = from the start */
+    uint32_t limit;          /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+    struct optional_ms from; /* SCHEDULED: due at this time or later */
+    struct optional_ms to;   /* SCHEDULED: due before this time */
 };
 
 struct op_stats {
     struct slice queue; /* absent: all queues, in pages by name */
     struct slice after; /* cursor: names greater than this */
     uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+enum modify_kind {
+    MODIFY_CANCEL = 1,
+    MODIFY_RESCHEDULE = 2,
+    MODIFY_FIRE_NOW = 3,
+    MODIFY_SET_PRIORITY = 4
+};
+
+/* Schedule control: one message by id, or all that carry a key. */
+struct op_modify {
+    struct slice queue;
+    enum modify_kind kind;
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    struct optional_ms deliver_at; /* RESCHEDULE: this or delay */
+    struct optional_ms delay;
+    uint32_t priority;   /* SET_PRIORITY: 1..LIMIT_PRIORITY */
+    bool include_ready;  /* CANCEL: also READY ones that were never handed out */
+    bool revoke;         /* CANCEL: also LEASED ones; their receipts become stale */
+    uint64_t if_version; /* only when the message has this version; 0 = absent */
+};
+
+/* Messages by id or key, as PEEK shows them. */
+struct op_get {
+    struct slice queue;
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    struct slice cursor; /* with key: from the last answer */
+    uint32_t limit;      /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+struct op_schedule_count {
+    struct slice queue;
+    int64_t bucket_ms;       /* width of a bucket; 0 = absent: only the total */
+    struct optional_ms from; /* due at this time or later */
+    struct optional_ms to;   /* due before this time */
+};
+
+enum tx_kind {
+    TX_ACK = SETTLE_ACK,
+    TX_EXTEND = SETTLE_EXTEND,
+    TX_RELEASE = SETTLE_RELEASE,
+    TX_FAIL = SETTLE_FAIL,
+    TX_REJECT = SETTLE_REJECT,
+    TX_PARK = SETTLE_PARK,
+    TX_SEND = 7,
+    TX_CANCEL = 8
+};
+
+/* As a MODIFY of the kind CANCEL. */
+struct op_cancel {
+    bool has_id; /* exactly one of id and key */
+    struct message_id id;
+    struct slice key;
+    bool include_ready;
+    bool revoke;
+    uint64_t if_version;
+};
+
+/* The one of the three that belongs to the kind is there, the others are NULL. */
+struct op_tx_item {
+    struct slice queue;
+    enum tx_kind kind;
+    struct op_settle_entry *settle;
+    struct op_send_entry *send;
+    struct op_cancel *cancel;
+};
+
+/* In order, and all or none. */
+struct op_tx {
+    struct slice session; /* 16 bytes: a numbered one, as in op_send */
+    uint32_t epoch;
+    uint64_t sequence;
+    struct op_tx_item *items;
+    uint32_t count; /* 1..LIMIT_BATCH */
+};
+
+/* As op_send, to every queue whose filter takes the message. */
+struct op_publish {
+    struct slice topic;
+    struct slice session;
+    uint32_t epoch;
+    uint64_t sequence;
+    struct op_send_entry *entries;
+    uint32_t count; /* 1..LIMIT_BATCH */
+};
+
+/* ACKED -> READY with counters at 0: exactly one of the two. */
+struct op_replay {
+    struct slice queue;
+    struct optional_ms from; /* acked at this time or later */
+    bool has_id;
+    struct message_id id;
 };
 
 struct op_member_add {
@@ -239,6 +403,180 @@ struct op_noop {
     struct slice body;
 };
 
+/* A topic's name has the form of a queue's; the two do not get in each other's way. */
+struct op_topic_create {
+    struct slice topic;
+};
+
+struct op_topic_delete {
+    struct slice topic;
+    bool force; /* also when queues subscribe to it */
+};
+
+struct op_topic_show {
+    struct slice topic;
+};
+
+struct op_topic_list {
+    struct slice prefix;
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+struct op_topic_subscribe {
+    struct slice topic;
+    struct slice queue;
+    struct slice filter; /* absent = every message */
+};
+
+struct op_topic_unsubscribe {
+    struct slice topic;
+    struct slice queue;
+};
+
+/* A task that moves messages out of a dead-letter queue. */
+struct op_redrive_start {
+    struct slice queue;  /* source */
+    struct slice target; /* absent: each message's origin */
+    struct slice filter;
+    uint32_t rate;  /* messages per second, 1..LIMIT_RATE; 0 = absent: no limit */
+    uint64_t limit; /* at most so many messages; 0 = absent: no limit */
+    bool dry_run;   /* count what matches, move nothing */
+};
+
+enum redrive_control { REDRIVE_PAUSE = 1, REDRIVE_RESUME = 2, REDRIVE_CANCEL = 3 };
+
+struct op_redrive_control {
+    uint64_t redrive;
+    enum redrive_control kind;
+};
+
+struct op_redrive_list {
+    uint64_t redrive;   /* only this one; 0 = absent: all */
+    struct slice queue; /* only of this source */
+};
+
+/* What becomes of firings that a cluster without a leader missed. */
+enum recur_catch_up { CATCH_UP_SKIP = 1, CATCH_UP_ONE = 2, CATCH_UP_ALL = 3 };
+
+/* What a firing does while the message of an earlier one exists. */
+enum recur_overlap { OVERLAP_ALLOW = 1, OVERLAP_SKIP = 2 };
+
+/* Create or replace the recurring message `key` of a queue. */
+struct op_recur_set {
+    struct slice queue;
+    struct slice key;
+    struct op_send_entry *template; /* without delay, deliver_at and dedup_id */
+    int64_t every_ms;               /* this or cron; 0 = absent */
+    struct slice cron;              /* second minute hour day month weekday */
+    struct slice zone;              /* of cron; absent = UTC */
+    enum recur_catch_up catch_up;   /* default SKIP */
+    enum recur_overlap overlap;     /* default ALLOW */
+    struct optional_ms until;       /* fires no later than this */
+    uint64_t count;                 /* fires at most so often; 0 = absent: no limit */
+};
+
+struct op_recur_remove {
+    struct slice queue;
+    struct slice key;
+};
+
+struct op_recur_list {
+    struct slice queue;
+    struct slice after; /* cursor: keys greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+/* Extends every lease that was taken under the session. */
+struct op_heartbeat {
+    struct slice session;     /* 16 bytes, as in op_receive and op_subscribe */
+    struct slice *queues;     /* only of these; none = of all */
+    uint32_t queue_count;     /* 0..LIMIT_RECEIVE_QUEUES */
+    struct optional_ms lease; /* counted from now; absent = each queue's */
+};
+
+/* The one request with several replies: each has its id, and `more` but the last. */
+struct op_subscribe {
+    struct slice queue;
+    uint32_t
+        credit; /* 1..LIMIT_CREDIT messages that may be sent before more is given */
+    struct optional_ms lease;
+    struct slice filter;
+    struct slice session; /* 16 bytes: the consumer session that HEARTBEAT names */
+};
+
+struct op_credit {
+    uint64_t subscription; /* id of the SUBSCRIBE on this connection */
+    uint32_t credit;       /* so many more */
+};
+
+struct op_unsubscribe {
+    uint64_t subscription;
+};
+
+/* Create or change a user. The client derives the four parts of a SCRAM-SHA-256
+ * verifier from the password: no node and no log ever sees it. All four, or none: then
+ * a new user has no password, a known one keeps its own. */
+struct op_user_set {
+    struct slice user;
+    struct slice salt;
+    uint32_t iterations;
+    struct slice stored_key; /* 32 bytes */
+    struct slice server_key; /* 32 bytes */
+    bool disabled;
+};
+
+/* With its tokens and rights. */
+struct op_user_remove {
+    struct slice user;
+};
+
+struct op_user_list {
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+/* The client draws the token and sends its hash. */
+struct op_token_create {
+    struct slice user;
+    struct slice name; /* of this token among those of the user */
+    struct slice hash; /* SHA-256 of the token: 32 bytes */
+    struct optional_ms expires_at;
+};
+
+struct op_token_revoke {
+    struct slice user;
+    struct slice name;
+};
+
+struct op_token_list {
+    struct slice user;
+    struct slice after; /* cursor: names greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
+enum right {
+    RIGHT_SEND = 1,    /* and publish */
+    RIGHT_RECEIVE = 2, /* and settle, peek, see counts */
+    RIGHT_MANAGE = 4,  /* create, change, delete, purge, pause, schedules, redrives */
+    RIGHT_CLUSTER = 8  /* members, transfer, users; of the scope "*" only */
+};
+
+#define RIGHTS_ALL 15u
+
+/* A scope is the name of a queue or topic, or the beginning of names and a star. */
+struct op_grant_set {
+    struct slice user;
+    struct slice scope;
+    uint32_t rights; /* sum of enum right; 0 takes the grant back */
+};
+
+struct op_grant_list {
+    struct slice user;
+    struct slice after; /* cursor: scopes greater than this */
+    uint32_t limit;     /* 1..LIMIT_LIST, default LIMIT_LIST_DEFAULT */
+};
+
 struct op_request {
     uint64_t id; /* chosen by the client; replies carry it; unique among its requests in
                     flight */
@@ -246,12 +584,16 @@ struct op_request {
     union {
         struct op_hello hello;
         struct op_node_status node_status;
+        struct op_auth_start auth_start;
+        struct op_auth_continue auth_continue;
+        struct op_auth_token auth_token;
         struct op_queue_create queue_create;
         struct op_queue_set queue_set;
         struct op_queue_show queue_show;
         struct op_queue_list queue_list;
         struct op_queue_delete queue_delete;
         struct op_queue_purge queue_purge;
+        struct op_pause pause;
         struct op_session_open session_open;
         struct op_send send;
         struct op_receive receive;
@@ -259,11 +601,41 @@ struct op_request {
         struct op_kick kick;
         struct op_peek peek;
         struct op_stats stats;
+        struct op_modify modify;
+        struct op_get get;
+        struct op_schedule_count schedule_count;
+        struct op_tx tx;
+        struct op_replay replay;
+        struct op_publish publish;
+        struct op_heartbeat heartbeat;
+        struct op_subscribe subscribe;
+        struct op_credit credit;
+        struct op_unsubscribe unsubscribe;
         struct op_member_add member_add;
         struct op_member_remove member_remove;
         struct op_member_promote member_promote;
         struct op_transfer transfer;
         struct op_noop noop;
+        struct op_topic_create topic_create;
+        struct op_topic_delete topic_delete;
+        struct op_topic_show topic_show;
+        struct op_topic_list topic_list;
+        struct op_topic_subscribe topic_subscribe;
+        struct op_topic_unsubscribe topic_unsubscribe;
+        struct op_redrive_start redrive_start;
+        struct op_redrive_control redrive_control;
+        struct op_redrive_list redrive_list;
+        struct op_recur_set recur_set;
+        struct op_recur_remove recur_remove;
+        struct op_recur_list recur_list;
+        struct op_user_set user_set;
+        struct op_user_remove user_remove;
+        struct op_user_list user_list;
+        struct op_token_create token_create;
+        struct op_token_revoke token_revoke;
+        struct op_token_list token_list;
+        struct op_grant_set grant_set;
+        struct op_grant_list grant_list;
     };
 };
 
@@ -290,6 +662,9 @@ struct op_error {
     uint64_t leader_id;
     enum message_state state; /* StaleReceipt: where the message is now */
     enum gone_reason gone;    /* MessageNotFound */
+    struct slice moved_to;    /* MessageNotFound, dead-lettered: the queue it is in */
+    bool has_item;            /* TX: the status is that of one item */
+    int64_t item;             /* which, from 0 */
 };
 
 struct op_hello_reply {
@@ -300,6 +675,14 @@ struct op_hello_reply {
     struct slice leader; /* client address of the leader */
     uint64_t term;
     uint32_t frame_bytes_max;
+    struct slice auth; /* mechanisms the node asks for, with spaces; absent = none */
+};
+
+/* AUTH_START, AUTH_CONTINUE, AUTH_TOKEN */
+struct op_auth_reply {
+    struct slice payload; /* the server's message */
+    bool done;            /* the connection speaks for `user` now */
+    struct slice user;
 };
 
 struct op_queue_info {
@@ -310,6 +693,9 @@ struct op_queue_info {
     uint64_t overdue;        /* SCHEDULED whose due time has passed */
     uint64_t sent, received, acked_total, failed,
         dead_lettered; /* since the queue was created */
+    enum pause_mode paused;
+    int64_t paused_until; /* 0 = until it is resumed */
+    struct slice pause_reason;
 };
 
 struct op_queue_create_reply {
@@ -335,11 +721,23 @@ struct op_send_result {
     enum message_state state; /* READY or SCHEDULED */
     int64_t due_ms;           /* when it becomes or became READY */
     bool duplicate;
+    bool replaced; /* a message of the same dedup id has this content now */
 };
 
 struct op_send_reply {
     struct op_send_result *results; /* one per entry, in request order */
     uint32_t count;
+};
+
+/* One move of a message to a dead-letter queue. */
+struct op_dead_letter {
+    struct slice queue; /* where it came from */
+    struct slice reason;
+    uint32_t failures; /* counts of then; they begin anew at 0 */
+    uint32_t deliveries;
+    int64_t dead_lettered_at;
+    struct slice consumer; /* who held it last */
+    struct slice last_error;
 };
 
 /* A message as receive and peek show it. */
@@ -363,12 +761,26 @@ struct op_message {
     int64_t leased_since;      /* 0 unless LEASED */
     struct slice consumer;     /* who holds it, or held it last */
     struct slice last_error;
+    uint64_t version;                    /* grows with each change; see if_version */
+    struct message_id topic_message_id;  /* shared by the copies of one PUBLISH */
+    int64_t expires_at;                  /* 0 = not known yet, or never */
+    int64_t acked_at;                    /* 0 unless ACKED */
+    struct op_dead_letter *dead_letters; /* oldest first */
+    uint32_t dead_letter_count;
 };
 
 struct op_receive_reply {
     struct op_message *messages;
     uint32_t count;      /* 0 = nothing became ready within the wait */
-    struct slice cursor; /* PEEK: go on from here; absent at the end */
+    struct slice cursor; /* PEEK, GET: go on from here; absent at the end */
+};
+
+/* One of the replies to SUBSCRIBE. Without `more` it is the last one, as a refusal is.
+ */
+struct op_subscribe_reply {
+    struct op_message *messages; /* none: it has begun, or is over */
+    uint32_t count;
+    bool more;
 };
 
 struct op_settle_result {
@@ -385,7 +797,197 @@ struct op_settle_reply {
     uint32_t count;
 };
 
-/* KICK, QUEUE_PURGE, QUEUE_DELETE: how many messages it concerned. */
+struct op_modify_reply {
+    enum message_state state_before; /* of the message, or of the first of several */
+    enum message_state state;        /* now; DELETED after a cancel */
+    int64_t due_ms;                  /* when it becomes or became READY */
+    uint64_t version;
+    struct message_id id;
+    uint64_t count; /* messages changed */
+    bool more;      /* a key names further ones: ask again */
+};
+
+struct op_bucket {
+    int64_t start_ms; /* up to start_ms + bucket_ms */
+    uint64_t count;
+};
+
+struct op_schedule_count_reply {
+    uint64_t total;    /* SCHEDULED and due within from and to */
+    int64_t bucket_ms; /* as asked for, or wider where counts are kept coarser */
+    struct op_bucket *buckets; /* those that hold any, in order */
+    uint32_t bucket_count;
+    bool more; /* ask again from the end of the last bucket */
+};
+
+/* What an item came to; of it, what its kind has. */
+struct op_tx_result {
+    struct message_id id; /* send: of the new message; cancel: of the first */
+    enum message_state state_before; /* cancel */
+    enum message_state state;
+    int64_t due_ms; /* send */
+    int64_t next_visible_at;
+    bool duplicate;
+    bool replaced;
+    bool late;
+    bool already;
+    bool capped;
+    uint64_t count; /* cancel */
+};
+
+struct op_tx_reply {
+    struct op_tx_result *results; /* one per item, in request order */
+    uint32_t count;
+};
+
+struct op_publish_result {
+    struct op_error error; /* status HF_OK or why no queue has this entry */
+    struct message_id topic_message_id;
+    uint32_t queues; /* how many took it */
+    bool duplicate;
+};
+
+struct op_publish_reply {
+    struct op_publish_result *results; /* one per entry, in request order */
+    uint32_t count;
+};
+
+/* A lease that ended otherwise than by settling it. */
+struct op_lost {
+    struct slice queue;
+    struct message_id id;
+    struct slice receipt; /* the one that is worthless now */
+};
+
+struct op_heartbeat_reply {
+    uint64_t extended;
+    int64_t
+        next_visible_at;  /* the earliest end of those leases; 0 when there is none */
+    struct op_lost *lost; /* since the heartbeat before */
+    uint32_t lost_count;
+    bool more; /* further ones are lost: the next heartbeat tells */
+};
+
+/* TOPIC_CREATE, TOPIC_SUBSCRIBE, USER_SET */
+struct op_existed_reply {
+    bool existed;
+};
+
+struct op_user_info {
+    struct slice user;
+    bool password; /* it has one */
+    bool disabled;
+    int64_t created_at;
+};
+
+struct op_user_list_reply {
+    struct op_user_info *users; /* a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_token_info {
+    struct slice name;
+    int64_t created_at;
+    int64_t expires_at; /* 0 = never */
+};
+
+struct op_token_list_reply {
+    struct op_token_info *tokens; /* a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_grant_info {
+    struct slice scope;
+    uint32_t rights;
+};
+
+struct op_grant_list_reply {
+    struct op_grant_info *grants; /* a page in scope order */
+    uint32_t count;
+    bool more;
+};
+
+struct op_subscription {
+    struct slice queue;
+    struct slice filter;
+};
+
+struct op_topic_info {
+    struct slice name;
+    int64_t created_at;
+    uint64_t published; /* messages, since it was created */
+    uint64_t subscribers;
+    struct op_subscription *subscriptions; /* TOPIC_SHOW only, in name order */
+    uint32_t subscription_count;
+};
+
+struct op_topic_list_reply {
+    struct op_topic_info
+        *topics; /* TOPIC_SHOW: one. TOPIC_LIST: a page in name order */
+    uint32_t count;
+    bool more;
+};
+
+enum redrive_state {
+    REDRIVE_RUNNING = 1,
+    REDRIVE_PAUSED = 2,
+    REDRIVE_DONE = 3,
+    REDRIVE_CANCELLED = 4,
+    REDRIVE_FAILED = 5 /* see last_error */
+};
+
+struct op_redrive_info {
+    uint64_t redrive;
+    struct slice source;
+    struct slice target; /* absent: each message's origin */
+    struct slice filter;
+    enum redrive_state state;
+    bool dry_run;
+    uint64_t matched; /* messages that the filter let through */
+    uint64_t moved;
+    uint64_t failed; /* stayed, because the target did not take them */
+    uint32_t rate;
+    uint64_t limit;
+    int64_t started_at;
+    int64_t ended_at; /* 0 while it goes on */
+    struct slice last_error;
+};
+
+struct op_redrive_list_reply {
+    struct op_redrive_info *redrives; /* by number; START, CONTROL: one */
+    uint32_t count;
+};
+
+struct op_recur_set_reply {
+    bool existed;   /* it was there and is replaced */
+    int64_t due_ms; /* first firing; 0 = none: the limits are reached already */
+};
+
+struct op_recur_info {
+    struct slice key;
+    struct op_send_entry *template;
+    int64_t every_ms;
+    struct slice cron;
+    struct slice zone;
+    enum recur_catch_up catch_up;
+    enum recur_overlap overlap;
+    int64_t until_ms; /* 0 = no limit */
+    uint64_t count;   /* 0 = no limit */
+    uint64_t fired;
+    uint64_t skipped;
+    int64_t last_fired_at;
+    int64_t due_ms; /* next firing; 0 = none any more */
+};
+
+struct op_recur_list_reply {
+    struct op_recur_info *recurs; /* a page in key order */
+    uint32_t count;
+    bool more;
+};
+
+/* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY: how many messages it concerned. */
 struct op_count_reply {
     uint64_t count;
 };
@@ -429,11 +1031,26 @@ struct op_reply {
         struct op_node_status_reply node_status;
         struct op_queue_create_reply queue_create;
         struct op_queue_list_reply queue_list; /* QUEUE_SHOW, QUEUE_LIST, STATS */
-        struct op_count_reply count;           /* KICK, QUEUE_PURGE, QUEUE_DELETE */
+        struct op_count_reply count; /* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY */
         struct op_session_open_reply session_open;
         struct op_send_reply send;
-        struct op_receive_reply receive; /* RECEIVE, PEEK */
+        struct op_receive_reply receive; /* RECEIVE, PEEK, GET */
         struct op_settle_reply settle;
+        struct op_modify_reply modify;
+        struct op_schedule_count_reply schedule_count;
+        struct op_tx_reply tx;
+        struct op_publish_reply publish;
+        struct op_heartbeat_reply heartbeat;
+        struct op_subscribe_reply subscribe;
+        struct op_existed_reply existed; /* TOPIC_CREATE, TOPIC_SUBSCRIBE, USER_SET */
+        struct op_topic_list_reply topic_list;     /* TOPIC_SHOW, TOPIC_LIST */
+        struct op_redrive_list_reply redrive_list; /* REDRIVE_START, _CONTROL, _LIST */
+        struct op_recur_set_reply recur_set;
+        struct op_recur_list_reply recur_list;
+        struct op_auth_reply auth;
+        struct op_user_list_reply user_list;
+        struct op_token_list_reply token_list;
+        struct op_grant_list_reply grant_list;
     };
 };
 
@@ -446,6 +1063,9 @@ bool op_is_logged(enum op_code op);
 /* 1 to LIMIT_QUEUE_NAME letters, digits and . _ - : / beginning with a letter, a digit
  * or _. */
 bool op_queue_name_valid(struct slice name);
+
+/* A name, or the beginning of one and a star, or a star alone. */
+bool op_scope_valid(struct slice scope);
 
 /* Append the msgpack of a request or reply to `out` (without the frame's length word).
  * A member that equals what its absence means (NULL slice, unset time, 0, or the

@@ -57,7 +57,10 @@ enum status_class {
     X(HF_E_CLOSED,            -30,    "Closed",             FATAL,     "the connection or handle is closed") \
     X(HF_E_IO,                -31,    "IoError",            FATAL,     "disk or socket failure")           \
     X(HF_E_CORRUPT,           -32,    "Corrupt",            FATAL,     "stored or received bytes are damaged") \
-    X(HF_E_NO_SPACE,          -33,    "NoSpace",            FATAL,     "no space left on the device")
+    X(HF_E_NO_SPACE,          -33,    "NoSpace",            FATAL,     "no space left on the device")      \
+    X(HF_E_NOT_FOUND,         -34,    "NotFound",           CLIENT,    "there is nothing of this name")    \
+    X(HF_E_VERSION_MISMATCH,  -35,    "VersionMismatch",    CLIENT,    "it has changed since that version") \
+    X(HF_E_IN_USE,            -36,    "InUse",              CLIENT,    "something else still needs it")
 
 enum status_code {
 #define X(code, wire, name, class, text) code = wire,

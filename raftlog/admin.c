@@ -146,9 +146,15 @@ static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_i
 int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
                       struct op_error *error)
 {
-    return queue_find(&m->queues, op->queue) != NULL
-               ? HF_OK
-               : refuse_queue(&m->arena, error, op->queue);
+    if (queue_find(&m->queues, op->queue) == NULL) {
+        return refuse_queue(&m->arena, error, op->queue);
+    }
+    if (op->states != 0 || op->before.set) {
+        return refuse(&m->arena, error, HF_E_UNSUPPORTED,
+                      op->states != 0 ? "states" : "before",
+                      "this node purges all that no consumer holds, not a part of it");
+    }
+    return HF_OK;
 }
 
 void apply_queue_purge(struct machine *m, const struct apply *a)

@@ -532,8 +532,16 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_settle(m, &request->settle, error);
     case OP_KICK:
         return check_kick(m, &request->kick, error);
-    default:
+    case OP_NOOP:
         return HF_OK;
+    default:
+        if (!op_is_logged(request->op)) {
+            return HF_OK;
+        }
+        /* In the log it would stop every node: see apply_command. */
+        return refuse(&m->arena, error, HF_E_UNSUPPORTED, "operation",
+                      "%s is not done by this version: use another, or upgrade",
+                      op_name(request->op));
     }
 }
 

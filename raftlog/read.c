@@ -401,6 +401,12 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
                      "state must be ready, leased, scheduled or parked");
         return;
     }
+    if (op->from.set || op->to.set) {
+        (void)refuse(arena, &reply->error, HF_E_UNSUPPORTED,
+                     op->from.set ? "from" : "to",
+                     "this node does not select by due time: leave from and to out");
+        return;
+    }
     if (op->cursor.data != NULL && !in_range(&r, op->cursor)) {
         (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "cursor",
                      "this cursor is not from a peek of this queue and state");

@@ -71,10 +71,10 @@ static struct slice random_bytes(struct dice *r, struct arena *arena, int64_t lo
     return slice_of(bytes, len);
 }
 
-static struct slice random_name(struct dice *r, struct arena *arena)
+static struct slice random_name_up_to(struct dice *r, struct arena *arena, int64_t max)
 {
     static const char letters[] = "abcXYZ0189._-/:";
-    struct slice name = random_bytes(r, arena, 1, LIMIT_QUEUE_NAME);
+    struct slice name = random_bytes(r, arena, 1, max);
     uint8_t *bytes = (uint8_t *)name.data;
 
     for (uint32_t i = 0; i < name.len; i++) {
@@ -82,6 +82,11 @@ static struct slice random_name(struct dice *r, struct arena *arena)
     }
     bytes[0] = 'q'; /* no sign comes first */
     return name;
+}
+
+static struct slice random_name(struct dice *r, struct arena *arena)
+{
+    return random_name_up_to(r, arena, LIMIT_QUEUE_NAME);
 }
 
 static struct slice arena_buffer(struct arena *arena, struct op_buffer *b)
@@ -205,6 +210,16 @@ static void fill_records(struct dice *r, const struct field *f, enum op_fill fil
     *(uint32_t *)(void *)(base + f->offset_more) = count;
 }
 
+static void fill_inner(struct dice *r, const struct field *f, enum op_fill fill,
+                       struct arena *arena, uint8_t *base)
+{
+    uint8_t *inner = arena_get(arena, f->record->bytes);
+
+    CHECK(inner != NULL);
+    fill_record(r, f->record, fill, arena, inner);
+    *(uint8_t **)(void *)(base + f->offset) = inner;
+}
+
 static void fill_field(struct dice *r, const struct field *f, enum op_fill fill,
                        struct arena *arena, uint8_t *base)
 {
@@ -239,7 +254,7 @@ static void fill_field(struct dice *r, const struct field *f, enum op_fill fill,
     case KIND_TEXT:
     case KIND_BYTES:
         *(struct slice *)at = (f->flags & FIELD_QUEUE_NAME) != 0
-                                  ? random_name(r, arena)
+                                  ? random_name_up_to(r, arena, f->high)
                                   : random_bytes(r, arena, f->low, f->high);
         break;
     case KIND_OPTIONAL_ID:
@@ -261,6 +276,9 @@ static void fill_field(struct dice *r, const struct field *f, enum op_fill fill,
     case KIND_RECORDS:
         fill_records(r, f, fill, arena, base);
         break;
+    case KIND_RECORD:
+        fill_inner(r, f, fill, arena, base);
+        break;
     }
 }
 
@@ -280,12 +298,167 @@ static void fill_record(struct dice *r, const struct record *record, enum op_fil
     }
 }
 
+static void make_from_to(struct optional_ms *from, struct optional_ms *to)
+{
+    if (from->set && to->set && from->value >= to->value) {
+        from->value = 0;
+        to->value = to->value == 0 ? 1 : to->value;
+    }
+}
+
+/* Exactly one of the two. */
+static void make_named(struct dice *r, bool *has_id, struct message_id *id,
+                       struct slice *key)
+{
+    if (*has_id && key->data != NULL && dice_below(r, 2) == 0) {
+        *has_id = false;
+    }
+    if (*has_id) {
+        *key = (struct slice){0};
+    } else {
+        *id = (struct message_id){0, 0};
+    }
+    if (!*has_id && key->data == NULL) {
+        *key = slice_text("key");
+    }
+}
+
+static void make_modify(struct dice *r, struct op_modify *modify)
+{
+    make_named(r, &modify->has_id, &modify->id, &modify->key);
+    if (modify->kind != MODIFY_RESCHEDULE) {
+        modify->delay.set = false;
+        modify->deliver_at.set = false;
+    } else if (modify->delay.set == modify->deliver_at.set) {
+        modify->deliver_at.set = true;
+        modify->delay.set = false;
+    }
+    if (modify->kind != MODIFY_SET_PRIORITY) {
+        modify->priority = 0;
+    } else if (modify->priority == 0) {
+        modify->priority = 1;
+    }
+    modify->include_ready = modify->include_ready && modify->kind == MODIFY_CANCEL;
+    modify->revoke = modify->revoke && modify->kind == MODIFY_CANCEL;
+}
+
+static void make_send_entry(struct dice *r, struct op_send_entry *entry)
+{
+    if (entry->delay.set && entry->deliver_at.set) {
+        bool first = dice_below(r, 2) == 0;
+
+        entry->delay.set = first;
+        entry->deliver_at.set = !first;
+    }
+}
+
+static void make_numbering(struct slice *session, uint32_t *epoch, uint64_t *sequence)
+{
+    if (session->data == NULL || *epoch == 0 || *sequence == 0) {
+        *session = (struct slice){0};
+        *epoch = 0;
+        *sequence = 0;
+    }
+}
+
+static void make_settle_entry(enum settle_kind kind, struct op_settle_entry *entry)
+{
+    if (kind == SETTLE_EXTEND) {
+        entry->delay = (struct optional_ms){true, LIMIT_LEASE_MAX_MS};
+    } else if (kind != SETTLE_RELEASE && kind != SETTLE_FAIL) {
+        entry->delay.set = false;
+    }
+    if (kind <= SETTLE_RELEASE) {
+        entry->reason = (struct slice){0};
+    } else if (entry->reason.data != NULL) {
+        /* Random bytes may be cut in an odd place, but only when there are too many. */
+        CHECK(entry->reason.len <= LIMIT_REASON);
+    }
+}
+
+/* Exactly the part that belongs to the kind; the least one if it is not there. */
+static void make_tx_item(struct dice *r, struct arena *arena, struct op_tx_item *item)
+{
+    if (item->kind == TX_SEND && item->send == NULL) {
+        item->send = arena_get(arena, sizeof *item->send);
+        CHECK(item->send != NULL);
+        item->send->body = slice_text("body");
+    } else if (item->kind == TX_CANCEL && item->cancel == NULL) {
+        item->cancel = arena_get(arena, sizeof *item->cancel);
+        CHECK(item->cancel != NULL);
+    } else if (item->kind < TX_SEND && item->settle == NULL) {
+        item->settle = arena_get(arena, sizeof *item->settle);
+        CHECK(item->settle != NULL);
+        item->settle->receipt = slice_text("receipt");
+    }
+    if (item->kind == TX_SEND) {
+        make_send_entry(r, item->send);
+    } else {
+        item->send = NULL;
+    }
+    if (item->kind == TX_CANCEL) {
+        make_named(r, &item->cancel->has_id, &item->cancel->id, &item->cancel->key);
+    } else {
+        item->cancel = NULL;
+    }
+    if (item->kind < TX_SEND) {
+        make_settle_entry((enum settle_kind)item->kind, item->settle);
+    } else {
+        item->settle = NULL;
+    }
+}
+
+static void make_recur(struct op_recur_set *recur)
+{
+    recur->template->delay.set = false;
+    recur->template->deliver_at.set = false;
+    recur->template->dedup_id = (struct slice){0};
+    if (recur->cron.data != NULL) {
+        recur->every_ms = 0;
+        return;
+    }
+    recur->zone = (struct slice){0};
+    if (recur->every_ms == 0) {
+        recur->every_ms = LIMIT_EVERY_MIN_MS;
+    }
+}
+
+static void make_user(struct op_user_set *user)
+{
+    if (user->salt.data == NULL || user->iterations == 0 ||
+        user->stored_key.data == NULL || user->server_key.data == NULL) {
+        user->salt = (struct slice){0};
+        user->iterations = 0;
+        user->stored_key = (struct slice){0};
+        user->server_key = (struct slice){0};
+    }
+}
+
+static void make_grant(struct dice *r, struct arena *arena, struct op_grant_set *grant)
+{
+    switch (dice_below(r, 3)) {
+    case 0:
+        grant->scope = slice_text("*");
+        return;
+    case 1:
+        grant->scope = slice_text("orders/*");
+        break;
+    default:
+        grant->scope = random_name(r, arena);
+        break;
+    }
+    grant->rights &= ~(uint32_t)RIGHT_CLUSTER;
+}
+
 /* Fields that exclude or need each other. */
-static void make_consistent(struct dice *r, struct op_request *request)
+static void make_consistent(struct dice *r, struct arena *arena,
+                            struct op_request *request)
 {
     struct op_settle *settle = &request->settle;
+    struct op_publish *publish = &request->publish;
     struct op_send *send = &request->send;
     struct op_kick *kick = &request->kick;
+    struct op_tx *tx = &request->tx;
 
     switch (request->op) {
     case OP_HELLO:
@@ -296,38 +469,69 @@ static void make_consistent(struct dice *r, struct op_request *request)
         break;
     case OP_SEND:
         for (uint32_t i = 0; i < send->count; i++) {
-            if (send->entries[i].delay.set && send->entries[i].deliver_at.set) {
-                bool first = dice_below(r, 2) == 0;
-
-                send->entries[i].delay.set = first;
-                send->entries[i].deliver_at.set = !first;
-            }
+            make_send_entry(r, &send->entries[i]);
         }
-        if (send->session.data == NULL || send->epoch == 0 || send->sequence == 0) {
-            send->session = (struct slice){0};
-            send->epoch = 0;
-            send->sequence = 0;
+        make_numbering(&send->session, &send->epoch, &send->sequence);
+        break;
+    case OP_PUBLISH:
+        for (uint32_t i = 0; i < publish->count; i++) {
+            make_send_entry(r, &publish->entries[i]);
         }
+        make_numbering(&publish->session, &publish->epoch, &publish->sequence);
+        break;
+    case OP_TX:
+        for (uint32_t i = 0; i < tx->count; i++) {
+            make_tx_item(r, arena, &tx->items[i]);
+        }
+        make_numbering(&tx->session, &tx->epoch, &tx->sequence);
+        break;
+    case OP_USER_SET:
+        make_user(&request->user_set);
+        break;
+    case OP_GRANT_SET:
+        make_grant(r, arena, &request->grant_set);
+        break;
+    case OP_RECUR_SET:
+        make_recur(&request->recur_set);
         break;
     case OP_SETTLE:
         settle->undelivered = settle->undelivered && settle->kind == SETTLE_RELEASE;
         settle->closed = settle->closed && settle->kind == SETTLE_RELEASE;
         for (uint32_t i = 0; i < settle->count; i++) {
-            struct op_settle_entry *entry = &settle->entries[i];
-
-            if (settle->kind == SETTLE_EXTEND) {
-                entry->delay = (struct optional_ms){true, LIMIT_LEASE_MAX_MS};
-            } else if (settle->kind != SETTLE_RELEASE && settle->kind != SETTLE_FAIL) {
-                entry->delay.set = false;
-            }
-            if (settle->kind <= SETTLE_RELEASE) {
-                entry->reason = (struct slice){0};
-            } else if (entry->reason.data != NULL) {
-                /* Random bytes may be cut in an odd place, but only when there are too
-                 * many. */
-                CHECK(entry->reason.len <= LIMIT_REASON);
-            }
+            make_settle_entry(settle->kind, &settle->entries[i]);
         }
+        break;
+    case OP_QUEUE_PURGE:
+        request->queue_purge.states &= PURGE_STATES;
+        break;
+    case OP_PAUSE:
+        request->pause.until.set =
+            request->pause.until.set && request->pause.mode != PAUSE_NONE;
+        break;
+    case OP_MODIFY:
+        make_modify(r, &request->modify);
+        break;
+    case OP_GET:
+        make_named(r, &request->get.has_id, &request->get.id, &request->get.key);
+        if (request->get.has_id) {
+            request->get.cursor = (struct slice){0};
+        }
+        break;
+    case OP_SCHEDULE_COUNT:
+        make_from_to(&request->schedule_count.from, &request->schedule_count.to);
+        break;
+    case OP_REPLAY:
+        request->replay.has_id = !request->replay.from.set;
+        if (!request->replay.has_id) {
+            request->replay.id = (struct message_id){0, 0};
+        }
+        break;
+    case OP_PEEK:
+        if (request->peek.state != MESSAGE_SCHEDULED) {
+            request->peek.from.set = false;
+            request->peek.to.set = false;
+        }
+        make_from_to(&request->peek.from, &request->peek.to);
         break;
     case OP_KICK:
         if (kick->has_id) {
@@ -349,7 +553,7 @@ void op_random_request(struct dice *r, unsigned op, enum op_fill fill,
     CHECK(record != NULL);
     *request = (struct op_request){.id = dice_next(r), .op = (enum op_code)op};
     fill_record(r, record, fill, arena, (uint8_t *)&request->hello);
-    make_consistent(r, request);
+    make_consistent(r, arena, request);
 }
 
 void op_random_reply(struct dice *r, unsigned op, enum op_fill fill, bool failed,
@@ -407,6 +611,15 @@ static bool list_equal(const struct field *f, const void *a, uint32_t a_count,
     return true;
 }
 
+static bool inner_equal(const struct field *f, const void *a, const void *b,
+                        unsigned *field)
+{
+    if (a == NULL || b == NULL) {
+        return a == b;
+    }
+    return record_equal(f->record, a, b, field);
+}
+
 static bool field_equal(const struct field *f, const uint8_t *a, const uint8_t *b,
                         unsigned *field)
 {
@@ -445,6 +658,8 @@ static bool field_equal(const struct field *f, const uint8_t *a, const uint8_t *
     case KIND_RECORDS:
         return list_equal(f, *(const void *const *)x, *(const uint32_t *)x_more,
                           *(const void *const *)y, *(const uint32_t *)y_more, field);
+    case KIND_RECORD:
+        return inner_equal(f, *(const void *const *)x, *(const void *const *)y, field);
     }
     return false;
 }

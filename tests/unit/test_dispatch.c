@@ -202,6 +202,20 @@ static void unknown_operation_is_answered_with_its_id(void **state)
     assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
 }
 
+/* A read that nobody carries out is refused by name, and nothing enters the log. */
+static void operation_not_carried_out_is_refused(void **state)
+{
+    struct op_request get = {.op = OP_GET};
+
+    (void)state;
+    get.get =
+        (struct op_get){.queue = slice_text("a"), .key = slice_text("k"), .limit = 1};
+    assert_int_equal(ask(&clients[0], &get, 5), HF_OK);
+    assert_int_equal(clients[0].id, 5);
+    assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
+    assert_int_equal(fake.total, 0);
+}
+
 static void follower_names_the_leader(void **state)
 {
     (void)state;
@@ -811,6 +825,7 @@ int main(void)
         TEST(versions_without_overlap_are_refused),
         TEST(bytes_that_are_no_message_are_answered_and_end_it),
         TEST(unknown_operation_is_answered_with_its_id),
+        TEST(operation_not_carried_out_is_refused),
         TEST(follower_names_the_leader),
         TEST(without_a_leader_the_time_to_retry_is_told),
         TEST(any_node_answers_ping_and_status),

@@ -273,6 +273,31 @@ static void unknown_command_stops_the_node(void **state)
     op_buffer_done(&b.buffer);
 }
 
+/* What the wire knows and this machine does not do is refused before it is proposed:
+ * in the log it would stop every node. */
+static void operations_not_done_are_not_proposed(void **state)
+{
+    static const enum op_code done[] = {
+        OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
+        OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP};
+    struct rig *r = *state;
+
+    for (unsigned op = 0; op < 256; op++) {
+        struct op_request request = {.op = (enum op_code)op};
+        struct op_error error;
+        bool expected = op_is_logged(request.op);
+
+        for (size_t i = 0; i < sizeof done / sizeof done[0]; i++) {
+            expected = expected && op != (unsigned)done[i];
+        }
+        if (expected) {
+            assert_int_equal(machine_check(r->machine, &request, &error),
+                             HF_E_UNSUPPORTED);
+            assert_true(error.message.len > 0);
+        }
+    }
+}
+
 static size_t take_all(struct rig *r, struct machine_queue *out, size_t capacity)
 {
     size_t n = 0;
@@ -444,6 +469,34 @@ static void deleted_queue_leaves_no_ghosts(void **state)
     assert_int_equal(rig_stats(r, "q")->ready, 1);
     assert_int_equal(rig_receive(r, "q", 10)->count, 1);
     rig_verify(r);
+}
+
+/* What this machine would do otherwise than asked it refuses: a purge of some states
+ * is no purge of all, a peek at some due times no peek at all. */
+static void half_understood_requests_are_refused(void **state)
+{
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+    struct op_peek peek = {.queue = slice_text("q"),
+                           .state = MESSAGE_SCHEDULED,
+                           .limit = 1,
+                           .from = {true, 1}};
+    struct op_reply reply = {0};
+    struct op_error error;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    (void)rig_send(r, "q", "x");
+    purge.queue_purge.queue = slice_text("q");
+    purge.queue_purge.states = 1u << MESSAGE_PARKED;
+    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
+    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
+    purge.queue_purge.states = 0;
+    purge.queue_purge.before = (struct optional_ms){true, 1};
+    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
+    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
+    assert_int_equal(rig_stats(r, "q")->ready, 1);
+    machine_peek(r->machine, &peek, r->now_ms, &r->arena, &reply);
+    assert_int_equal(reply.error.status, HF_E_UNSUPPORTED);
 }
 
 /* Looking changes nothing (K-07): not a byte, not the order, not a count. */
@@ -671,8 +724,10 @@ int main(void)
         T(barrier_moves_the_index),
         T(rubbish_has_an_outcome_and_no_effect),
         T(unknown_command_stops_the_node),
+        T(operations_not_done_are_not_proposed),
         T(leader_hears_what_changed),
         T(purge_is_at_once_and_sweeps_in_steps),
+        T(half_understood_requests_are_refused),
         T(deleted_queue_leaves_no_ghosts),
         T(looking_changes_nothing),
         T(batch_has_a_result_per_entry),

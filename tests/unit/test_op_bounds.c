@@ -858,14 +858,556 @@ static void kick_has_an_id_or_a_count(void **state)
     refuses(x, request, HF_E_INVALID_ARGUMENT, "count");
 }
 
-/* Pages have 1 to 1000 elements; peeks show the four living states. */
+/* A pause has a mode; one that resumes has no end. */
+static void a_pause_has_a_mode(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_PAUSE, .pause = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    assert_int_equal(x->back.pause.mode, PAUSE_NONE);
+    request.pause.until = (struct optional_ms){true, 5};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "until");
+    request.pause.mode = PAUSE_BOTH;
+    accepts(x, request);
+    request.pause.mode = PAUSE_BOTH + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "mode");
+    x->buffer.len = 0;
+    op_buffer_append(&x->buffer, "\x93\x2a\x10\x81\x01\xa1q", 7);
+    decode(x, HF_E_INVALID_ARGUMENT); /* no mode is not "resume" */
+    assert_true(slice_equal(x->error.element, slice_text("mode")));
+}
+
+static struct op_request modify_of(enum modify_kind kind)
+{
+    return (struct op_request){
+        .op = OP_MODIFY,
+        .modify = {.queue = slice_text("q"), .kind = kind, .key = slice_text("k")}};
+}
+
+/* What is modified is named by an id or a key: by one of them. */
+static void a_modify_names_its_message(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = modify_of(MODIFY_FIRE_NOW);
+    struct slice key = text_of(LIMIT_KEY + 1);
+
+    accepts(x, request);
+    request.modify.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.modify.key = (struct slice){0};
+    accepts(x, request); /* also the id 0: it is there */
+    request.modify.has_id = false;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "id");
+    request.modify.key = key;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.modify.key.len = LIMIT_KEY;
+    accepts(x, request);
+    request.modify.key.len = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request = modify_of(MODIFY_SET_PRIORITY + 1);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    request = modify_of(0);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    drop(key);
+}
+
+/* A new time belongs to reschedule, which needs one; a priority to set_priority. */
+static void a_modify_has_what_its_kind_needs(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = modify_of(MODIFY_RESCHEDULE);
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "deliver_at");
+    request.modify.delay = (struct optional_ms){true, LIMIT_DELAY_HARD_MS};
+    accepts(x, request);
+    request.modify.deliver_at = (struct optional_ms){true, 5};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "deliver_at");
+    request.modify.delay.set = false;
+    accepts(x, request);
+    request.modify.priority = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request = modify_of(MODIFY_SET_PRIORITY);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request.modify.priority = LIMIT_PRIORITY;
+    accepts(x, request);
+    request.modify.priority = LIMIT_PRIORITY + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "priority");
+    request.modify.priority = 1;
+    request.modify.delay.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "delay");
+    request = modify_of(MODIFY_CANCEL);
+    request.modify.include_ready = true;
+    request.modify.revoke = true;
+    request.modify.if_version = INT64_MAX;
+    accepts(x, request);
+    request.modify.if_version = 1ull << 63;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "if_version");
+    request.modify.if_version = 0;
+    request.modify.kind = MODIFY_FIRE_NOW;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "include_ready");
+    request.modify.include_ready = false;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "revoke");
+}
+
+/* A get is of an id, or of a key in pages. */
+static void a_get_names_its_messages(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {
+        .op = OP_GET, .get = {.queue = slice_text("q"), .limit = LIMIT_LIST}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "id");
+    request.get.key = slice_text("k");
+    request.get.cursor = slice_text("c");
+    accepts(x, request);
+    request.get.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "cursor");
+    request.get.cursor = (struct slice){0};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "key");
+    request.get.key = (struct slice){0};
+    accepts(x, request);
+}
+
+/* Buckets have 1 ms to 10 years; without a width only the total is asked for. */
+static void buckets_have_a_width(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_SCHEDULE_COUNT,
+                                 .schedule_count = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    request.schedule_count.bucket_ms = LIMIT_DELAY_HARD_MS;
+    request.schedule_count.from = (struct optional_ms){true, 0};
+    request.schedule_count.to = (struct optional_ms){true, 1};
+    accepts(x, request);
+    request.schedule_count.to.value = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+    request.schedule_count.bucket_ms = LIMIT_DELAY_HARD_MS + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "bucket");
+    request.schedule_count.bucket_ms = -1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "bucket");
+}
+
+static struct op_request tx_of(struct op_tx_item *items, uint32_t count)
+{
+    return (struct op_request){.op = OP_TX, .tx = {.items = items, .count = count}};
+}
+
+/* An item of a transaction has the part of its kind, and no other. */
+static void a_tx_item_has_the_part_of_its_kind(void **state)
+{
+    struct fixture *x = *state;
+    struct op_settle_entry ack = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = slice_text("b")};
+    struct op_cancel cancel = {.key = slice_text("k")};
+    struct op_tx_item items[2] = {
+        {.queue = slice_text("q"), .kind = TX_ACK, .settle = &ack},
+        {.queue = slice_text("q"), .kind = TX_PARK, .settle = &ack}};
+
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_SEND;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].settle");
+    items[1].settle = NULL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].send");
+    items[1].send = &send;
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_CANCEL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].send");
+    items[1].send = NULL;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].cancel");
+    items[1].cancel = &cancel;
+    accepts(x, tx_of(items, 2));
+    items[1].kind = TX_REJECT;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].settle");
+    items[1].kind = TX_CANCEL + 1;
+    refuses(x, tx_of(items, 2), HF_E_INVALID_ARGUMENT, "items[1].kind");
+}
+
+/* What is wrong within an item is named through it. */
+static void a_tx_item_is_checked_within(void **state)
+{
+    struct fixture *x = *state;
+    struct op_settle_entry extend = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = slice_text("b"),
+                                 .priority = LIMIT_PRIORITY + 1};
+    struct op_cancel cancel = {.has_id = false};
+    struct op_tx_item item = {
+        .queue = slice_text("q"), .kind = TX_EXTEND, .settle = &extend};
+
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].settle.delay");
+    item =
+        (struct op_tx_item){.queue = slice_text("q"), .kind = TX_SEND, .send = &send};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].send.priority");
+    send.priority = 0;
+    send.delay = (struct optional_ms){true, 1};
+    send.deliver_at = (struct optional_ms){true, 1};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].send.deliver_at");
+    item = (struct op_tx_item){
+        .queue = slice_text("q"), .kind = TX_CANCEL, .cancel = &cancel};
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].cancel.id");
+    item.queue = slice_text("-");
+    refuses(x, tx_of(&item, 1), HF_E_INVALID_ARGUMENT, "items[0].queue");
+}
+
+/* A transaction has 1 to 256 items, its sends the size of a batch, and all or nothing
+ * of a number. */
+static void a_tx_has_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct op_tx_item *items = calloc(LIMIT_BATCH + 1, sizeof *items);
+    struct slice half = text_of(LIMIT_BATCH_BYTES / 2 + 1);
+    struct op_settle_entry ack = {.receipt = slice_text("r")};
+    struct op_send_entry send = {.body = half};
+    struct op_request request;
+
+    assert_non_null(items);
+    for (uint32_t i = 0; i <= LIMIT_BATCH; i++) {
+        items[i] = (struct op_tx_item){
+            .queue = slice_text("q"), .kind = TX_ACK, .settle = &ack};
+    }
+    accepts(x, tx_of(items, LIMIT_BATCH));
+    refuses(x, tx_of(items, LIMIT_BATCH + 1), HF_E_INVALID_ARGUMENT, "items");
+    refuses(x, tx_of(items, 0), HF_E_INVALID_ARGUMENT, "items");
+    items[1] =
+        (struct op_tx_item){.queue = slice_text("q"), .kind = TX_SEND, .send = &send};
+    items[2] = items[1];
+    accepts(x, tx_of(items, 2));
+    refuses(x, tx_of(items, 3), HF_E_TOO_LARGE, "items");
+    send.body.len--;
+    accepts(x, tx_of(items, 3));
+    request = tx_of(items, 1);
+    request.tx.sequence = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.tx.session = slice_text("0123456789abcdef");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "epoch");
+    request.tx.epoch = 1;
+    accepts(x, request);
+    free(items);
+    drop(half);
+}
+
+/* A publish is checked as a send is. */
+static void a_publish_is_like_a_send(void **state)
+{
+    struct fixture *x = *state;
+    struct op_send_entry entry = {.body = slice_text("b")};
+    struct op_request request = {
+        .op = OP_PUBLISH,
+        .publish = {.topic = slice_text("t"), .entries = &entry, .count = 1}};
+
+    accepts(x, request);
+    request.publish.epoch = 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.publish.epoch = 0;
+    entry.delay = (struct optional_ms){true, LIMIT_DELAY_HARD_MS + 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "entries[0].delay");
+    request.publish.topic = slice_text("/t");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "topic");
+    request.publish.topic = slice_text("t");
+    request.publish.count = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "entries");
+}
+
+/* A redrive has a rate of 1 to 1000000 a second when it has one. */
+static void a_redrive_has_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_REDRIVE_START,
+                                 .redrive_start = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    request.redrive_start.rate = LIMIT_RATE;
+    request.redrive_start.limit = INT64_MAX;
+    request.redrive_start.target = slice_text("origin");
+    accepts(x, request);
+    request.redrive_start.rate = LIMIT_RATE + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rate");
+    request.redrive_start.rate = 0;
+    request.redrive_start.target = slice_text("");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "target");
+    request.redrive_start.target = slice_text("a b");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "target");
+    request =
+        (struct op_request){.op = OP_REDRIVE_CONTROL,
+                            .redrive_control = {.redrive = 1, .kind = REDRIVE_CANCEL}};
+    accepts(x, request);
+    request.redrive_control.kind = REDRIVE_CANCEL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "kind");
+    request.redrive_control = (struct op_redrive_control){.kind = REDRIVE_PAUSE};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "redrive");
+}
+
+/* A recurring message has one rule, and a template that says nothing about when. */
+static void a_recurring_message_has_one_rule(void **state)
+{
+    struct fixture *x = *state;
+    struct op_send_entry template = {.body = slice_text("b")};
+    struct slice cron = text_of(LIMIT_CRON + 1);
+    struct op_request request = {.op = OP_RECUR_SET};
+    struct op_recur_set *recur = &request.recur_set;
+
+    *recur = (struct op_recur_set){
+        .queue = slice_text("q"), .key = slice_text("k"), .template = &template};
+    recur->catch_up = CATCH_UP_SKIP;
+    recur->overlap = OVERLAP_ALLOW;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = LIMIT_EVERY_MIN_MS;
+    accepts(x, request);
+    assert_int_equal(x->back.recur_set.catch_up, CATCH_UP_SKIP);
+    assert_int_equal(x->back.recur_set.overlap, OVERLAP_ALLOW);
+    recur->zone = slice_text("Europe/Berlin");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "zone");
+    recur->cron = slice_of(cron.data, LIMIT_CRON);
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = LIMIT_EVERY_MIN_MS - 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "every");
+    recur->every_ms = 0;
+    accepts(x, request);
+    recur->cron = cron;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "cron");
+    recur->cron.len = LIMIT_CRON;
+    recur->catch_up = CATCH_UP_ALL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "catch_up");
+    recur->catch_up = CATCH_UP_ALL;
+    recur->overlap = OVERLAP_SKIP + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "overlap");
+    recur->overlap = OVERLAP_SKIP;
+    template.delay.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.delay");
+    template.delay.set = false;
+    template.deliver_at.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.deliver_at");
+    template.deliver_at.set = false;
+    template.dedup_id = slice_text("d");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.dedup_id");
+    template.dedup_id = (struct slice){0};
+    template.priority = LIMIT_PRIORITY + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template.priority");
+    recur->template = NULL;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "template");
+    drop(cron);
+}
+
+/* A heartbeat names a session, and queues at most once. */
+static void a_heartbeat_has_a_session(void **state)
+{
+    struct fixture *x = *state;
+    struct slice queues[LIMIT_RECEIVE_QUEUES + 1];
+    struct op_request request = {.op = OP_HEARTBEAT};
+
+    for (uint32_t i = 0; i <= LIMIT_RECEIVE_QUEUES; i++) {
+        queues[i] = slice_of(&"abcdefghi"[i], 1);
+    }
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.heartbeat.session = slice_text("0123456789abcde");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request.heartbeat.session = slice_text("0123456789abcdef");
+    accepts(x, request);
+    assert_int_equal(x->back.heartbeat.queue_count, 0);
+    request.heartbeat.queues = queues;
+    request.heartbeat.queue_count = LIMIT_RECEIVE_QUEUES;
+    request.heartbeat.lease = (struct optional_ms){true, LIMIT_LEASE_MAX_MS};
+    accepts(x, request);
+    request.heartbeat.queue_count++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "queues");
+    request.heartbeat.queue_count = 2;
+    queues[1] = queues[0];
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "queues");
+    request.heartbeat.queue_count = 1;
+    request.heartbeat.lease.value++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "lease");
+}
+
+/* A subscription begins with a credit of 1 to 10000, and so much is added at a time;
+ * any request id names it. */
+static void a_subscription_has_credit(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {
+        .op = OP_SUBSCRIBE,
+        .subscribe = {.queue = slice_text("q"), .credit = LIMIT_CREDIT}};
+
+    accepts(x, request);
+    request.subscribe.credit++;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.subscribe.credit = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.subscribe.credit = 1;
+    request.subscribe.session = slice_text("short");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "session");
+    request = (struct op_request){.op = OP_CREDIT,
+                                  .credit = {.subscription = UINT64_MAX, .credit = 1}};
+    accepts(x, request);
+    assert_true(x->back.credit.subscription == UINT64_MAX);
+    request.credit.credit = LIMIT_CREDIT + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "credit");
+    request.credit = (struct op_credit){.credit = 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "subscription");
+    request =
+        (struct op_request){.op = OP_UNSUBSCRIBE, .unsubscribe = {.subscription = 1}};
+    accepts(x, request);
+}
+
+/* Credentials have bounds on the way in, before anybody computes with them. */
+static void credentials_have_bounds(void **state)
+{
+    struct fixture *x = *state;
+    struct slice payload = text_of(LIMIT_AUTH_PAYLOAD + 1);
+    struct op_request request = {.op = OP_AUTH_START,
+                                 .auth_start = {.payload = payload}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request.auth_start.payload.len = LIMIT_AUTH_PAYLOAD;
+    accepts(x, request);
+    assert_null(x->back.auth_start.mechanism.data);
+    request.auth_start.payload.len = 0;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request = (struct op_request){.op = OP_AUTH_CONTINUE,
+                                  .auth_continue = {.payload = payload}};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "payload");
+    request = (struct op_request){.op = OP_AUTH_TOKEN,
+                                  .auth_token = {slice_text("0123456789abcde")}};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "token");
+    request.auth_token.token = slice_text("0123456789abcdef");
+    accepts(x, request);
+    request.auth_token.token = payload;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "token");
+    drop(payload);
+}
+
+/* The verifier of a password is whole or absent, and its work neither nothing nor
+ * without end. */
+static void a_verifier_is_whole_or_absent(void **state)
+{
+    static const char *const missing[] = {"salt", "iterations", "stored_key",
+                                          "server_key"};
+    struct fixture *x = *state;
+    struct slice key = text_of(32);
+    struct op_request whole = {.op = OP_USER_SET,
+                               .user_set = {.user = slice_text("u")}};
+
+    accepts(x, whole);
+    whole.user_set.salt = slice_of(key.data, LIMIT_SALT_MIN);
+    whole.user_set.iterations = LIMIT_ITERATIONS_MIN;
+    whole.user_set.stored_key = key;
+    whole.user_set.server_key = key;
+    accepts(x, whole);
+    for (unsigned i = 0; i < 4; i++) {
+        struct op_request request = whole;
+
+        if (i == 0) {
+            request.user_set.salt = (struct slice){0};
+        } else if (i == 1) {
+            request.user_set.iterations = 0;
+        } else if (i == 2) {
+            request.user_set.stored_key = (struct slice){0};
+        } else {
+            request.user_set.server_key = (struct slice){0};
+        }
+        refuses(x, request, HF_E_INVALID_ARGUMENT, missing[i]);
+    }
+    whole.user_set.iterations = LIMIT_ITERATIONS_MIN - 1;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "iterations");
+    whole.user_set.iterations = LIMIT_ITERATIONS + 1;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "iterations");
+    whole.user_set.iterations = LIMIT_ITERATIONS;
+    whole.user_set.stored_key.len = 31;
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "stored_key");
+    whole.user_set.stored_key = key;
+    whole.user_set.user = slice_text("a,b=c");
+    refuses(x, whole, HF_E_INVALID_ARGUMENT, "user");
+    drop(key);
+}
+
+/* A scope is a name, or the beginning of one and a star; rights are the known ones, and
+ * those over the cluster are of no queue. */
+static void a_grant_has_a_scope_and_rights(void **state)
+{
+    static const char *const good[] = {"*", "a", "a*", "orders/*", "a.b-c:d/e"};
+    static const char *const bad[] = {"", "**", "a*b", "*a", "/*", "a b", "a\n"};
+    struct fixture *x = *state;
+    struct slice name = text_of(LIMIT_SCOPE + 1);
+    struct op_request request = {
+        .op = OP_GRANT_SET,
+        .grant_set = {.user = slice_text("u"), .rights = RIGHT_SEND}};
+
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(op_scope_valid(slice_text(good[i])));
+        request.grant_set.scope = slice_text(good[i]);
+        accepts(x, request);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(op_scope_valid(slice_text(bad[i])));
+        request.grant_set.scope = slice_text(bad[i]);
+        refuses(x, request, HF_E_INVALID_ARGUMENT, "scope");
+    }
+    assert_false(op_scope_valid((struct slice){0}));
+    assert_false(op_scope_valid(name));
+    request.grant_set.scope = name;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "scope");
+    request.grant_set.scope.len = LIMIT_SCOPE;
+    accepts(x, request);
+    request.grant_set.rights = 0;
+    accepts(x, request);
+    request.grant_set.rights = RIGHTS_ALL + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rights");
+    request.grant_set.rights = RIGHT_CLUSTER;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "rights");
+    request.grant_set.scope = slice_text("*");
+    request.grant_set.rights = RIGHTS_ALL;
+    accepts(x, request);
+    drop(name);
+}
+
+/* The hash of a token has 32 bytes. */
+static void a_token_has_a_name_and_a_hash(void **state)
+{
+    struct fixture *x = *state;
+    struct slice hash = text_of(33);
+    struct op_request request = {.op = OP_TOKEN_CREATE,
+                                 .token_create = {.user = slice_text("u"),
+                                                  .name = slice_text("ci"),
+                                                  .hash = slice_of(hash.data, 32)}};
+
+    accepts(x, request);
+    assert_false(x->back.token_create.expires_at.set);
+    request.token_create.expires_at = (struct optional_ms){true, LIMIT_TIME_MAX_MS + 1};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "expires_at");
+    request.token_create.expires_at.value = 0;
+    accepts(x, request);
+    request.token_create.hash = hash;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "hash");
+    request.token_create.hash.len = 31;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "hash");
+    request.token_create.name = slice_text("");
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "name");
+    drop(hash);
+}
+
+/* A replay is of one id or from a time on. */
+static void a_replay_has_an_id_or_a_time(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_REPLAY, .replay = {.queue = slice_text("q")}};
+
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.replay.from = (struct optional_ms){true, 0};
+    accepts(x, request);
+    request.replay.has_id = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.replay.from.set = false;
+    accepts(x, request);
+}
+
+/* Pages have 1 to 1000 elements; peeks show every state but DELETED. */
 static void pages_have_bounds(void **state)
 {
     struct fixture *x = *state;
     struct op_request request = {.op = OP_PEEK};
 
     request.peek = (struct op_peek){
-        .queue = slice_text("q"), .state = MESSAGE_PARKED, .limit = LIMIT_LIST};
+        .queue = slice_text("q"), .state = MESSAGE_ACKED, .limit = LIMIT_LIST};
     accepts(x, request);
     request.peek.limit = LIMIT_LIST + 1;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "limit");
@@ -874,8 +1416,60 @@ static void pages_have_bounds(void **state)
     request.peek.limit = 1;
     request.peek.state = MESSAGE_DELETED;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "state");
-    request.peek.state = MESSAGE_ACKED;
+    request.peek.state = MESSAGE_ACKED + 1;
     refuses(x, request, HF_E_INVALID_ARGUMENT, "state");
+}
+
+/* Bounds of due times are for SCHEDULED, in order, and not the same. */
+static void a_peek_may_have_due_times(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_PEEK};
+
+    request.peek = (struct op_peek){.queue = slice_text("q"),
+                                    .state = MESSAGE_SCHEDULED,
+                                    .limit = 1,
+                                    .from = {true, 5},
+                                    .to = {true, 6}};
+    accepts(x, request);
+    request.peek.to.value = 5;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+    request.peek.to.set = false;
+    accepts(x, request);
+    request.peek.from.value = LIMIT_TIME_MAX_MS + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.peek.from.value = 0;
+    request.peek.state = MESSAGE_READY;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
+    request.peek.from.set = false;
+    request.peek.to.set = true;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
+}
+
+/* A purge may name states that nobody holds, and no others. */
+static void a_purge_may_have_states(void **state)
+{
+    struct fixture *x = *state;
+    struct op_request request = {.op = OP_QUEUE_PURGE,
+                                 .queue_purge = {.queue = slice_text("q")}};
+
+    accepts(x, request);
+    assert_int_equal(x->back.queue_purge.states, 0);
+    assert_false(x->back.queue_purge.before.set);
+    request.queue_purge.states = PURGE_STATES;
+    request.queue_purge.before = (struct optional_ms){true, 0};
+    accepts(x, request);
+    assert_int_equal(x->back.queue_purge.states, 2 + 8 + 16 + 32);
+    assert_true(x->back.queue_purge.before.set);
+    request.queue_purge.states = 1u << MESSAGE_READY | 1u << MESSAGE_LEASED;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = 1u << MESSAGE_DELETED;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = PURGE_STATES + 1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "states");
+    request.queue_purge.states = 0;
+    request.queue_purge.before.value = -1;
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "before");
 }
 
 /* Nodes are numbers from 1; only a transfer may leave the choice open. */
@@ -964,7 +1558,7 @@ static void pack_with_odd_field(struct op_buffer *b, const struct field *odd)
     pack_uint(b, 0); /* patched by the caller */
     pack_map(b, 1);
     pack_uint(b, odd->number);
-    if (odd->kind == KIND_MAP) {
+    if (odd->kind == KIND_MAP || odd->kind == KIND_RECORD) {
         pack_array(b, 0);
     } else {
         pack_map(b, 0);
@@ -1161,7 +1755,27 @@ int main(void)
         WITH_FIXTURE(undelivered_is_for_the_log_only),
         WITH_FIXTURE(closed_is_for_the_log_only),
         WITH_FIXTURE(kick_has_an_id_or_a_count),
+        WITH_FIXTURE(a_pause_has_a_mode),
+        WITH_FIXTURE(a_modify_names_its_message),
+        WITH_FIXTURE(a_modify_has_what_its_kind_needs),
+        WITH_FIXTURE(a_get_names_its_messages),
+        WITH_FIXTURE(buckets_have_a_width),
+        WITH_FIXTURE(a_tx_item_has_the_part_of_its_kind),
+        WITH_FIXTURE(a_tx_item_is_checked_within),
+        WITH_FIXTURE(a_tx_has_bounds),
+        WITH_FIXTURE(a_publish_is_like_a_send),
+        WITH_FIXTURE(a_redrive_has_bounds),
+        WITH_FIXTURE(a_recurring_message_has_one_rule),
+        WITH_FIXTURE(a_heartbeat_has_a_session),
+        WITH_FIXTURE(a_subscription_has_credit),
+        WITH_FIXTURE(credentials_have_bounds),
+        WITH_FIXTURE(a_verifier_is_whole_or_absent),
+        WITH_FIXTURE(a_grant_has_a_scope_and_rights),
+        WITH_FIXTURE(a_token_has_a_name_and_a_hash),
+        WITH_FIXTURE(a_replay_has_an_id_or_a_time),
         WITH_FIXTURE(pages_have_bounds),
+        WITH_FIXTURE(a_peek_may_have_due_times),
+        WITH_FIXTURE(a_purge_may_have_states),
         WITH_FIXTURE(node_ids_start_at_one),
         WITH_FIXTURE(hello_has_a_range_of_versions),
         WITH_FIXTURE(queue_names_have_an_alphabet),

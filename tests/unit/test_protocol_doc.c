@@ -128,6 +128,9 @@ static void print_bounds(const struct field *f, char *out, size_t size)
     case KIND_MAP:
         snprintf(out, size, "0 to %" PRId64 " pairs", f->high);
         return;
+    case KIND_RECORD:
+        snprintf(out, size, "one");
+        return;
     case KIND_TEXTS_RAW:
         snprintf(out, size, "0 to %" PRId64 ", each 1 to %u bytes", f->high,
                  f->item_bytes_max);
@@ -185,7 +188,7 @@ static void assert_record_documented(const struct record *record)
 
         print_row(&record->fields[i], row, sizeof row);
         assert_row_begins(first, i, row);
-        if (record->fields[i].kind == KIND_RECORDS) {
+        if (record->fields[i].record != NULL) {
             assert_record_documented(record->fields[i].record);
         }
     }
@@ -335,8 +338,18 @@ static void the_limits_are_documented(void **state)
         {"body and attributes of one message | %lld bytes", LIMIT_MESSAGE_BYTES},
         {"| delay | %lld ms", LIMIT_DELAY_HARD_MS},
         {"| deliver_at | %lld ", LIMIT_TIME_MAX_MS},
+        {"| credit of one subscription | %lld |", LIMIT_CREDIT},
+        {"beyond that the credit is %lld.", LIMIT_CREDIT},
+        {"at most %lld in a reply", LIMIT_BATCH},
+        {"waiting receives, together at most %lld.", LIMIT_WAITERS_PER_CONNECTION},
+        {"| items of one TX, entries of one PUBLISH | %lld |", LIMIT_BATCH},
+        {"| subscriptions of one topic | %lld |", LIMIT_SUBSCRIPTIONS},
+        {"A topic has at most %lld.", LIMIT_SUBSCRIPTIONS},
+        {"the last that ended; %lld are remembered", LIMIT_REDRIVES},
+        {"Each of `dead_letters`, at most %lld:", LIMIT_DEAD_LETTERS},
         {"in flight on one connection | %lld |", LIMIT_REQUESTS_IN_FLIGHT},
-        {"wait on one connection | %lld |", LIMIT_WAITERS_PER_CONNECTION},
+        {"wait and subscriptions on one connection | %lld |",
+         LIMIT_WAITERS_PER_CONNECTION},
         {"nested at most %lld deep", LIMIT_NESTING},
         {"hold at most %lld elements", LIMIT_ITEMS},
         {"| answers not read | %lld,", LIMIT_OUT_SOFT_BYTES},
