@@ -1211,6 +1211,33 @@ static void one_of_two_hands_over_before_it_goes(void **state)
     rig_done(&r);
 }
 
+/* C15: a follower does not hear of its demotion before the leader's disk has it: if the
+ * leader lost it, the follower would have the longest log and no vote. */
+static void a_membership_entry_waits_for_the_own_disk(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct node *other;
+
+    (void)state;
+    rig_found(&r, 2);
+    n = wait_leader(&r);
+    other = &r.nodes[n->id % 2 + 1];
+    run(&r, 100);
+    n->slow_disk = true;
+    assert_int_equal(submit(n, 10), HF_OK);
+    assert_int_equal(driver_member_demote(n->driver, other->id), HF_OK);
+    assert_int_equal(submit(n, 10), HF_OK);
+    settle(&r); /* its answer to the first command asks for what follows */
+    run(&r, 100);
+    assert_int_equal(membership_voters(driver_membership(n->driver)), 1);
+    assert_int_equal(membership_voters(driver_membership(other->driver)), 2);
+    n->slow_disk = false;
+    run(&r, 100);
+    assert_int_equal(r.outcome_count, 2);
+    rig_done(&r);
+}
+
 /* A change that the living could not commit is not begun. */
 static void a_change_needs_a_living_majority(void **state)
 {
@@ -1451,6 +1478,7 @@ int main(void)
         cmocka_unit_test(a_member_is_added_promoted_and_removed),
         cmocka_unit_test(a_leader_removes_itself),
         cmocka_unit_test(one_of_two_hands_over_before_it_goes),
+        cmocka_unit_test(a_membership_entry_waits_for_the_own_disk),
         cmocka_unit_test(a_change_needs_a_living_majority),
         cmocka_unit_test(a_rollback_falls_back_to_the_right_membership),
         cmocka_unit_test(leadership_is_handed_over_under_load),
