@@ -1,8 +1,11 @@
 /* test_node.c: whole nodes on real sockets and folders: founding, committing, stopping,
  * coming back with and without their disk, and what is refused. */
+#include "proto/crc32c.h"
+#include "raftlog/bytes.h"
 #include "raftlog/disk_posix.h"
 #include "raftlog/handshake.h"
 #include "raftlog/identity.h"
+#include "raftlog/transfer.h"
 #include "tests/lib/nodes.h"
 
 #include <arpa/inet.h>
@@ -322,6 +325,19 @@ static void a_killed_node_has_what_it_confirmed(void **state)
 
 /* ---- the peer port ---- */
 
+static int dial(const struct nodes *n, uint64_t number)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    const char *listen = n->node[number].peer_address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons((uint16_t)atoi(strchr(listen, ':') + 1));
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
 /* Rubbish on the peer port of every node changes neither leader nor term. */
 static void rubbish_on_the_peer_port_changes_nothing(void **state)
 {
@@ -338,13 +354,8 @@ static void rubbish_on_the_peer_port_changes_nothing(void **state)
     term = nodes_term(n, leader);
     srandom(5);
     for (round = 0; round < 60; round++) {
-        struct sockaddr_in address = {.sin_family = AF_INET};
-        const char *listen = n->node[1 + round % 3].peer_address;
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        int fd = dial(n, (uint64_t)(1 + round % 3));
 
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons((uint16_t)atoi(strchr(listen, ':') + 1));
-        assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
         for (i = 0; i < sizeof bytes; i++) {
             bytes[i] = (uint8_t)random();
         }
@@ -354,6 +365,127 @@ static void rubbish_on_the_peer_port_changes_nothing(void **state)
     }
     assert_int_equal(nodes_leader(n), leader);
     assert_int_equal(nodes_term(n, leader), term);
+    assert_true(nodes_agree(n) != 0);
+}
+
+/* The disk id of a node, from its folder. */
+static uint64_t disk_of(struct nodes *n, uint64_t number)
+{
+    uint8_t record[8192];
+    struct identity id;
+    char path[FOLDER_BYTES + 64];
+    ssize_t len;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/identity.0", n->node[number].dir);
+    fd = open(path, O_RDONLY);
+    assert_true(fd >= 0);
+    len = read(fd, record, sizeof record);
+    (void)close(fd);
+    assert_int_equal(identity_decode(record, (size_t)len, &id), HF_OK);
+    return id.disk_id;
+}
+
+/* Somebody who knows the secret, up to the answer of the node. */
+static int insider(struct nodes *n, uint64_t number, enum handshake_purpose purpose)
+{
+    struct handshake_self self = {"test", "secret", 9, 1009};
+    struct handshake_peer wanted = {purpose, number, disk_of(n, number)};
+    uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES];
+    uint8_t proof[HANDSHAKE_PROOF_BYTES];
+    uint8_t answer[HANDSHAKE_ANSWER_BYTES];
+    int fd = dial(n, number);
+
+    nodes_wait(n,
+               recv(fd, challenge, sizeof challenge, 0) == (ssize_t)sizeof challenge);
+    assert_int_equal(handshake_prove(&self, &wanted, challenge, proof), HF_OK);
+    assert_int_equal(send(fd, proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    nodes_wait(n, recv(fd, answer, sizeof answer, 0) == (ssize_t)sizeof answer);
+    return fd;
+}
+
+/* One frame that is whole, of a random type and with random content. */
+static void send_random_frame(int fd)
+{
+    uint8_t frame[12 + 512];
+    uint32_t len = (uint32_t)random() % 512;
+    uint32_t i;
+
+    for (i = 0; i < len; i++) {
+        frame[12 + i] = (uint8_t)(random() % 3 == 0 ? 0 : random());
+    }
+    bytes_put_u32(frame, len);
+    bytes_put_u32(frame + 4, (uint32_t)random() % 30);
+    bytes_put_u32(frame + 8, crc32c(0, frame + 12, len));
+    (void)send(fd, frame, 12 + len, MSG_NOSIGNAL); /* it may be closed by now */
+}
+
+/* Whole frames of rubbish from somebody who has proven to belong here, for every
+ * purpose and on every node: the connection ends, nothing else happens. */
+static void rubbish_from_an_insider_changes_nothing(void **state)
+{
+    struct nodes *n = *state;
+    uint64_t leader;
+    uint64_t term;
+    int round;
+    int i;
+
+    nodes_start_all(n, 3);
+    leader = nodes_leader(n);
+    nodes_propose_all(n, 10, 100);
+    term = nodes_term(n, leader);
+    srandom(6);
+    for (round = 0; round < 90; round++) {
+        int fd = insider(n, (uint64_t)(1 + round % 3),
+                         (enum handshake_purpose)(1 + round / 3 % 3));
+
+        for (i = 0; i < 5; i++) {
+            send_random_frame(fd);
+            (void)uv_run(&n->loop, UV_RUN_NOWAIT);
+        }
+        nodes_propose_all(n, 10, 100);
+        (void)close(fd);
+    }
+    assert_int_equal(nodes_leader(n), leader);
+    assert_int_equal(nodes_term(n, leader), term);
+    assert_true(nodes_agree(n) != 0);
+}
+
+/* A state that is announced properly and then is none: refused, removed, forgotten. */
+static void a_forged_state_is_not_taken(void **state)
+{
+    struct nodes *n = *state;
+    uint8_t frame[12 + 4096];
+    struct snapshot_mark mark = {.index = 1000, .term = 1, .membership_index = 1};
+    char path[FOLDER_BYTES + 64];
+    uint64_t leader;
+    uint64_t follower;
+    size_t len;
+    int fd;
+
+    mark.membership.count = 1;
+    mark.membership.members[0] = (struct member){77, MEMBER_VOTER, "a:1 b:1 1 0"};
+    nodes_start_all(n, 3);
+    leader = nodes_leader(n);
+    follower = nodes_follower(n, leader);
+    nodes_propose_all(n, 10, 100);
+    fd = insider(n, follower, PURPOSE_TRANSFER);
+    len = transfer_encode_begin(nodes_term(n, leader), 4096, &mark, frame + 12, 4096);
+    assert_true(len > 0);
+    bytes_put_u32(frame, (uint32_t)len);
+    bytes_put_u32(frame + 4, TRANSFER_BEGIN);
+    bytes_put_u32(frame + 8, crc32c(0, frame + 12, len));
+    assert_int_equal(send(fd, frame, 12 + len, MSG_NOSIGNAL), 12 + len);
+    memset(frame + 12, 'x', 4096);
+    bytes_put_u32(frame, 4096);
+    bytes_put_u32(frame + 4, TRANSFER_DATA);
+    bytes_put_u32(frame + 8, crc32c(0, frame + 12, 4096));
+    assert_int_equal(send(fd, frame, 12 + 4096, MSG_NOSIGNAL), 12 + 4096);
+    nodes_wait(n, nodes_noted(n, follower, "was not taken over"));
+    (void)close(fd);
+    (void)snprintf(path, sizeof path, "%s/state-2", n->node[follower].dir);
+    nodes_wait(n, access(path, F_OK) != 0);
+    nodes_propose_all(n, 10, 100);
     assert_true(nodes_agree(n) != 0);
 }
 
@@ -601,6 +733,8 @@ int main(int argc, char **argv)
         t(bad_configurations_are_refused, setup_1),
         t(a_killed_node_has_what_it_confirmed, setup_1),
         t(rubbish_on_the_peer_port_changes_nothing, setup_3_calm),
+        t(rubbish_from_an_insider_changes_nothing, setup_3_calm),
+        t(a_forged_state_is_not_taken, setup_3),
         t(a_wrong_secret_is_kept_out, setup_3),
         t(a_founder_that_stops_early_finishes_later, setup_3),
         t(a_founding_cut_short_is_forgotten, setup_3),
