@@ -27,16 +27,43 @@ static bool change_submit(struct driver *d, const struct membership *m, int *rc)
     return driver_stepped(d, *rc) && *rc == HF_OK;
 }
 
+/* The member is level: propose that it votes. */
+static void finish_promotion(struct driver *d)
+{
+    struct membership m = d->membership;
+    int rc;
+
+    if (membership_set_role(&m, d->promotee, MEMBER_VOTER) == HF_OK) {
+        (void)change_submit(d, &m, &rc); /* refused only when this node leads no more */
+    }
+    d->promotee = 0;
+}
+
+/* When the promotee was last heard, or its promotion began. */
+static int64_t promotee_heard_ms(const struct driver *d)
+{
+    const struct follower *f = followers_find(&d->followers, d->promotee);
+
+    return f != NULL && f->answer_ms > d->promotion_ms ? f->answer_ms : d->promotion_ms;
+}
+
+static enum core_catch_up promotion_status(const struct driver *d)
+{
+    /* On an idle cluster nothing new is acknowledged, and the core would wait for ever.
+     */
+    if (core_match(d->core, d->promotee) >= wal_last(d->journal.wal)) {
+        return CORE_CATCH_UP_FINISHED;
+    }
+    return core_catch_up_status(d->core, d->promotee);
+}
+
 /* A promotion: the member is sent entries (or the state) until it is level, then the
  * change is proposed. The core gives up after some seconds; as long as the member
  * answers it is told to go on. */
 bool driver_settle_promotion(struct driver *d)
 {
-    struct membership m = d->membership;
-    const struct follower *p = followers_find(&d->followers, d->promotee);
     enum core_catch_up status;
-    int64_t heard;
-    int rc;
+    bool silent;
 
     if (d->promotee == 0) {
         return false;
@@ -48,26 +75,17 @@ bool driver_settle_promotion(struct driver *d)
     if (core_transferee(d->core) != 0 || d->transferee != 0) {
         return false;
     }
-    status = core_catch_up_status(d->core, d->promotee);
-    if (core_match(d->core, d->promotee) >= wal_last(d->journal.wal)) {
-        status = CORE_CATCH_UP_FINISHED;
-    }
-    heard =
-        p != NULL && p->answer_ms > d->promotion_ms ? p->answer_ms : d->promotion_ms;
-    if (status == CORE_CATCH_UP_RUNNING &&
-        driver_now_ms(d) - heard < PROMOTION_SILENCE_MS) {
+    status = promotion_status(d);
+    silent = driver_now_ms(d) - promotee_heard_ms(d) >= PROMOTION_SILENCE_MS;
+    if (status == CORE_CATCH_UP_RUNNING && !silent) {
         return false;
     }
     core_catch_up_end(d->core);
     if (status == CORE_CATCH_UP_FINISHED) {
-        if (membership_set_role(&m, d->promotee, MEMBER_VOTER) == HF_OK) {
-            (void)change_submit(d, &m,
-                                &rc); /* refused only when this node leads no more */
-        }
-        d->promotee = 0;
+        finish_promotion(d);
         return true;
     }
-    if (driver_now_ms(d) - heard >= PROMOTION_SILENCE_MS) {
+    if (silent) {
         d->promotee = 0;
         return true;
     }
