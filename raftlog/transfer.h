@@ -29,6 +29,9 @@
 #define TRANSFER_CHUNKS      4u    /* received and not imported yet */
 #define TRANSFER_SILENCE_MS  30000 /* a silent peer is given up after it */
 
+/* Of BEGIN's payload, at most. */
+#define TRANSFER_BEGIN_BYTES (64u + MEMBERS_MAX * (10u + DRIVER_ADDRESS_BYTES))
+
 enum transfer_frame {
     TRANSFER_BEGIN = 20,
     TRANSFER_READY,
@@ -100,7 +103,14 @@ void transfer_in_closed(struct transfer_in *t);
 /* After `staged`: the outcome of the installation, told to the leader. */
 void transfer_in_answer(struct transfer_in *t, int status);
 
-/* BEGIN's payload; for tests. */
+/* ---- what both sides say ---- */
+
+/* Send a small frame; when it cannot be sent the link is closing, which its owner
+ * hears. */
+void transfer_send_small(struct peer_link *l, uint32_t type, const void *data,
+                         size_t len);
+
+/* BEGIN's payload. The length, 0 if it does not fit; HF_E_PROTOCOL. */
 size_t transfer_encode_begin(uint64_t term, uint64_t bytes,
                              const struct snapshot_mark *mark, uint8_t *out,
                              size_t capacity);
