@@ -221,8 +221,9 @@ static const char *remedy(int status)
     case HF_E_RECEIPT_MALFORMED:
         return "give the receipt as 'holdfast receive' printed it, with its own queue";
     case HF_E_INVALID_ARGUMENT:
-    case HF_E_TOO_LARGE:
         return "change the argument";
+    case HF_E_TOO_LARGE:
+        return "send less; the queue's max_message_bytes goes up to 4 MiB";
     case HF_E_QUEUE_FULL:
         return "wait until messages are acked, or raise the queue's limit";
     case HF_E_DISK_LOW:
@@ -250,15 +251,31 @@ static const char *remedy(int status)
     }
 }
 
+/* The bounds, unless the sentence has them; for a moment, the latest as a date. */
+static void tell_bounds(const struct hf_error *e)
+{
+    char bounds[64];
+    char latest[FORMAT_TIME];
+
+    if (!e->has_bounds || e->element[0] == '\0') {
+        return;
+    }
+    snprintf(bounds, sizeof bounds, "%lld to %lld", (long long)e->low,
+             (long long)e->high);
+    if (strcmp(e->element, "deliver_at") == 0) {
+        format_time(e->high, latest);
+        fprintf(stderr, " (the latest is %s, as the queue's max_delay says)", latest);
+    } else if (strstr(e->sentence, bounds) == NULL) {
+        fprintf(stderr, " (%s: %s)", e->element, bounds);
+    }
+}
+
 int tool_refused(const struct tool *t, const char *subject, const struct hf_error *e)
 {
     fprintf(stderr, "holdfast: %s%s%s: %s, %s", t->command->name,
             subject != NULL ? " " : "", subject != NULL ? subject : "",
             hf_status_name(e->status), e->sentence);
-    if (e->has_bounds && e->element[0] != '\0') {
-        fprintf(stderr, " (%s: %lld to %lld)", e->element, (long long)e->low,
-                (long long)e->high);
-    }
+    tell_bounds(e);
     if (e->status == HF_E_MESSAGE_NOT_FOUND && e->gone != HF_GONE_UNKNOWN) {
         fprintf(stderr, " (%s)", format_gone(e->gone));
     }
@@ -530,6 +547,13 @@ static int no_command(struct tool *t, bool help)
             }
         }
         return TOOL_DONE;
+    }
+    if (t->word_count == 1 && is_group(t->words[0])) {
+        fprintf(stderr,
+                "holdfast: '%s' is the first word of several commands: see "
+                "'holdfast %s --help'\n",
+                t->words[0], t->words[0]);
+        return TOOL_USAGE;
     }
     return tool_usage(t, "there is no command '%s%s%s'", t->words[0],
                       t->word_count > 1 && is_group(t->words[0]) ? " " : "",

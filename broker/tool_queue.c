@@ -190,13 +190,14 @@ int tool_queue_list(struct tool *t)
 
 int tool_stats(struct tool *t)
 {
-    struct hf_client *client = tool_client(t);
+    struct hf_client *client;
     struct hf_queues *queues;
     struct hf_error error;
 
     if (t->word_count == 0) {
         return each_page(t, true);
     }
+    client = tool_client(t);
     if (client == NULL) {
         return TOOL_USAGE;
     }

@@ -87,6 +87,15 @@ static int read_template(struct tool *t, struct template *m)
 
 /* ---- one message ---- */
 
+/* Called right after what failed, for its errno. */
+static int unreadable(const struct tool *t, const char *path)
+{
+    char why[1024];
+
+    snprintf(why, sizeof why, "--file %.900s: %s", path, strerror(errno));
+    return tool_failed(t, why, "give a file that can be read");
+}
+
 static int read_file(struct tool *t, const char *path, char **body, size_t *len)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
@@ -94,13 +103,13 @@ static int read_file(struct tool *t, const char *path, char **body, size_t *len)
     int rc = TOOL_DONE;
 
     if (f == NULL || bytes == NULL) {
-        rc = tool_failed(t, f == NULL ? strerror(errno) : "out of memory",
-                         "give --file a file that can be read");
+        rc = f == NULL ? unreadable(t, path)
+                       : tool_failed(t, "out of memory", "free some");
         goto done;
     }
     *len = fread(bytes, 1, BODY_MAX + 1, f);
     if (ferror(f)) {
-        rc = tool_failed(t, strerror(errno), "give --file a file that can be read");
+        rc = unreadable(t, path);
     } else if (*len > BODY_MAX) {
         rc =
             tool_failed(t, "the file is above 4 MiB", "send less, or where it is kept");

@@ -61,6 +61,19 @@ static void expect(const char *line, int code, const char *part)
     free(text);
 }
 
+/* Wrong usage that is told once, not by every function it passes. */
+static void expect_once(const char *line, const char *part)
+{
+    char *text;
+    int got = run(line, &text);
+    const char *first = strstr(text, part);
+
+    if (got != TOOL_USAGE || first == NULL || strstr(first + 1, part) != NULL) {
+        fail_msg("holdfast %s: exit %d, printed: %s", line, got, text);
+    }
+    free(text);
+}
+
 /* Wrong usage ends with 2, says what is wrong and where help is. */
 static void wrong_usage_is_told(void **state)
 {
@@ -68,7 +81,9 @@ static void wrong_usage_is_told(void **state)
     expect("", TOOL_USAGE, "usage: holdfast");
     expect("frob", TOOL_USAGE, "there is no command 'frob': see 'holdfast --help'");
     expect("queue frob", TOOL_USAGE, "there is no command 'queue frob'");
-    expect("queue", TOOL_USAGE, "there is no command 'queue'");
+    expect(
+        "queue", TOOL_USAGE,
+        "'queue' is the first word of several commands: see 'holdfast queue --help'");
     expect("send", TOOL_USAGE,
            "holdfast: send: it takes 'Q [BODY]': see 'holdfast send --help'");
     expect("send q a b", TOOL_USAGE, "it takes 'Q [BODY]'");
@@ -98,6 +113,10 @@ static void wrong_usage_is_told(void **state)
     expect("bench --scenario frob", TOOL_USAGE, "there is no scenario 'frob'");
     expect("stats --timeout 0", TOOL_USAGE, "--timeout must be");
     expect("stats --cluster host:port", TOOL_USAGE, "'host:port' is not HOST:PORT");
+    expect_once("stats --cluster ,,", "no node is named");
+    expect("send q --file /no/such/file", TOOL_REFUSED,
+           "holdfast: send: --file /no/such/file: No such file or directory: give a "
+           "file that can be read");
     expect("queue set q novalue", TOOL_USAGE, "'novalue' is not k=v");
 }
 
@@ -142,6 +161,52 @@ static void table_is_sound(void **state)
             }
         }
     }
+}
+
+/* Run tool_refused with stderr in a text. */
+static void expect_refused(const struct hf_error *error, const char *whole)
+{
+    const struct tool t = {.command = &tool_commands[0]};
+    FILE *file = tmpfile();
+    int err = dup(STDERR_FILENO);
+    char text[600] = "";
+    size_t len;
+
+    assert_non_null(file);
+    fflush(stderr);
+    dup2(fileno(file), STDERR_FILENO);
+    assert_int_equal(tool_refused(&t, "q", error), TOOL_REFUSED);
+    fflush(stderr);
+    dup2(err, STDERR_FILENO);
+    close(err);
+    rewind(file);
+    len = fread(text, 1, sizeof text - 1, file);
+    text[len] = '\0';
+    fclose(file);
+    assert_string_equal(text, whole);
+}
+
+/* Bounds are told once, and a moment as a date. */
+static void bounds_are_told_once(void **state)
+{
+    struct hf_error error = {
+        .status = HF_E_INVALID_ARGUMENT, .has_bounds = 1, .low = 0, .high = 10};
+
+    (void)state;
+    snprintf(error.element, sizeof error.element, "delay");
+    snprintf(error.sentence, sizeof error.sentence, "delay must be from 0 to 10");
+    expect_refused(&error, "holdfast: queue create q: InvalidArgument, delay must be "
+                           "from 0 to 10: change the argument\n");
+    snprintf(error.sentence, sizeof error.sentence, "delay is too long");
+    expect_refused(&error, "holdfast: queue create q: InvalidArgument, delay is too "
+                           "long (delay: 0 to 10): change the argument\n");
+    error.high = 1827634373065;
+    snprintf(error.element, sizeof error.element, "deliver_at");
+    snprintf(error.sentence, sizeof error.sentence, "deliver_at is too late");
+    expect_refused(&error,
+                   "holdfast: queue create q: InvalidArgument, deliver_at is too late "
+                   "(the latest is 2027-12-01T04:12:53.065Z, as the queue's max_delay "
+                   "says): change the argument\n");
 }
 
 /* Nobody listens: exit code 3, within the time limit, and the addresses are named. */
@@ -193,6 +258,7 @@ int main(void)
         cmocka_unit_test(wrong_usage_is_told),
         cmocka_unit_test(every_command_has_help),
         cmocka_unit_test(table_is_sound),
+        cmocka_unit_test(bounds_are_told_once),
         cmocka_unit_test(no_leader_ends_with_three),
         cmocka_unit_test(page_is_what_the_table_says),
     };
