@@ -358,7 +358,8 @@ int driver_submit(struct driver *d, struct slice data,
     driver_enter(d);
     rc = core_submit(d->core, driver_now_ms(d), RECORD_COMMAND, payload, data.len);
     if (driver_stepped(d, rc) && rc == HF_OK) {
-        pending_add(&d->pending, wal_last(d->journal.wal), done, ctx);
+        pending_add(&d->pending, wal_last(d->journal.wal), core_term(d->core), done,
+                    ctx);
     }
     driver_settle(d);
     driver_leave(d);

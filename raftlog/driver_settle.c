@@ -69,7 +69,7 @@ static void settle_lost(struct driver *d)
     if (d->pending.count > 0 &&
         (core_role(d->core) != CORE_LEADER || core_term(d->core) != d->barrier_term)) {
         pending_lose(&d->pending, core_commit(d->core));
-        pending_run(&d->pending, d->applied);
+        pending_run(&d->pending);
     }
 }
 
@@ -98,7 +98,7 @@ static void apply_one(struct driver *d, uint64_t index, struct slice payload)
     }
     d->applied = index;
     d->config.callbacks->apply(d->config.ctx, index, term, payload);
-    pending_run(&d->pending, index);
+    pending_applied(&d->pending, index, term);
     if (change && !d->failed) {
         journal_change(&d->journal, index, &m);
         (void)driver_stepped(d, core_committed(d->core, driver_now_ms(d), index, &m));

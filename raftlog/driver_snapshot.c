@@ -83,7 +83,7 @@ static bool install(struct driver *d, const struct snapshot_mark *mark,
     }
     d->applied = mark->index;
     pending_lose(&d->pending, 0);
-    pending_run(&d->pending, 0);
+    pending_run(&d->pending);
     return driver_stepped(d, core_installed(d->core, driver_now_ms(d), mark));
 }
 

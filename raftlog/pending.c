@@ -35,11 +35,12 @@ int pending_reserve(struct pending *p)
     return HF_OK;
 }
 
-void pending_add(struct pending *p, uint64_t index, pending_fn done, void *ctx)
+void pending_add(struct pending *p, uint64_t index, uint64_t term, pending_fn done,
+                 void *ctx)
 {
     CHECK(p->head + p->count < p->capacity);
     p->ones[p->head + p->count] =
-        (struct pending_one){.index = index, .done = done, .ctx = ctx};
+        (struct pending_one){.index = index, .term = term, .done = done, .ctx = ctx};
     p->count++;
 }
 
@@ -61,18 +62,22 @@ static void finish_first(struct pending *p, int status)
     one.done(one.ctx, status);
 }
 
-void pending_run(struct pending *p, uint64_t applied)
+void pending_run(struct pending *p)
 {
-    while (p->count > 0) {
-        const struct pending_one *one = &p->ones[p->head];
+    while (p->count > 0 && p->ones[p->head].lost) {
+        finish_first(p, HF_E_UNKNOWN_OUTCOME);
+    }
+}
 
-        if (one->lost) {
-            finish_first(p, HF_E_UNKNOWN_OUTCOME);
-        } else if (one->index <= applied) {
-            finish_first(p, HF_OK);
-        } else {
-            return;
-        }
+void pending_applied(struct pending *p, uint64_t index, uint64_t term)
+{
+    pending_run(p);
+    while (p->count > 0 && p->ones[p->head].index <= index) {
+        const struct pending_one *one = &p->ones[p->head];
+        bool same = one->index == index && one->term == term && !one->lost;
+
+        finish_first(p, same ? HF_OK : HF_E_UNKNOWN_OUTCOME);
+        pending_run(p);
     }
 }
 

@@ -15,6 +15,7 @@ typedef void (*pending_fn)(void *ctx, int status);
 
 struct pending_one {
     uint64_t index;
+    uint64_t term; /* index and term together name an entry for ever */
     pending_fn done;
     void *ctx;
     bool lost;
@@ -32,14 +33,18 @@ void pending_done(struct pending *p);
 
 /* Room for one more. HF_E_MEMORY_LOW. */
 int pending_reserve(struct pending *p);
-/* Room was reserved; index is above all that wait. */
-void pending_add(struct pending *p, uint64_t index, pending_fn done, void *ctx);
+/* Room was reserved. */
+void pending_add(struct pending *p, uint64_t index, uint64_t term, pending_fn done,
+                 void *ctx);
 
-/* Entries above `commit` may or may not come to pass now. */
+/* Leadership was lost. Entries above `commit` may or may not come to pass; what stands
+ * at a committed index is seen when it is applied. */
 void pending_lose(struct pending *p, uint64_t commit);
-/* Run what is decided: entries up to `applied` happened; then lost ones, as long as
- * they are first. */
-void pending_run(struct pending *p, uint64_t applied);
+/* The entry of this index and term was applied: it is confirmed if it is the one that
+ * waits. Another one in its place means that it will never be. */
+void pending_applied(struct pending *p, uint64_t index, uint64_t term);
+/* Tell the lost ones that nobody waits before. */
+void pending_run(struct pending *p);
 /* Everything that waits ends with HF_E_UNKNOWN_OUTCOME. */
 void pending_abandon(struct pending *p);
 

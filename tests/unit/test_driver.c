@@ -1370,6 +1370,40 @@ static void a_rollback_falls_back_to_the_right_membership(void **state)
     }
 }
 
+/* The message that unseats a leader may also replace its entry by another one that is
+ * already committed: the command was not applied, and must not be confirmed. */
+static void a_replaced_entry_is_not_confirmed(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct rpc_entry barrier = {.type = RECORD_BARRIER};
+    struct rpc m = {.type = RPC_APPEND};
+    uint64_t last;
+
+    (void)state;
+    rig_found(&r, 3);
+    n = wait_leader(&r);
+    run(&r, 100);
+    last = driver_last_index(n->driver);
+    assert_int_equal(driver_commit(n->driver), last);
+    cut_off(&r, n, true);
+    assert_int_equal(submit(n, 50), HF_OK);
+    settle(&r);
+    m.term = driver_term(n->driver) + 1;
+    barrier.term = m.term;
+    m.append.previous_index = last;
+    m.append.previous_term = driver_term(n->driver);
+    m.append.commit = last + 1;
+    m.append.count = 1;
+    m.append.entries = &barrier;
+    assert_int_equal(receive(n, n->id % 3 + 1, &m), HF_OK);
+    settle(&r);
+    assert_int_equal(n->applied, last + 1);
+    assert_int_equal(r.outcome_count, 1);
+    assert_int_equal(r.outcomes[0], HF_E_UNKNOWN_OUTCOME);
+    rig_done(&r);
+}
+
 static void impossible_messages_are_refused(void **state)
 {
     struct rig r;
@@ -1462,6 +1496,7 @@ int main(void)
         cmocka_unit_test(every_length_survives_a_restart),
         cmocka_unit_test(a_lost_leader_tells_unknown_outcomes),
         cmocka_unit_test(a_committed_entry_is_confirmed_late),
+        cmocka_unit_test(a_replaced_entry_is_not_confirmed),
         cmocka_unit_test(closing_tells_unknown_outcomes),
         cmocka_unit_test(a_failed_write_stops_the_driver),
         cmocka_unit_test(a_vote_that_cannot_be_written_is_not_sent),
