@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRINTED_MAX 20 /* violations with their history; the others are only counted   \
-                        */
+#define PRINTED_MAX                                                                    \
+    20 /* violations with their history; the others are only counted                   \
+        */
 #define WAKE_MS      3000
 #define SHARP_MS     10   /* phase of two clocks and what a term's start may jump */
 #define AFTERMATH_MS 3000 /* receives are repeated for so long after a fault */

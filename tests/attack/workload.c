@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define RECEIVERS    6
-#define ACTORS       (WORKLOAD_SENDERS + RECEIVERS + 1)
+#define LOOKERS      3
+#define ACTORS       (WORKLOAD_SENDERS + RECEIVERS + LOOKERS)
 #define MESSAGES_MAX 2000000u /* per sender */
 #define BODY_MAX     100000u
 #define HEAD_BYTES   32u
@@ -78,6 +79,9 @@ struct workload {
     char queues[WORKLOAD_QUEUES][CLAIM_BYTES];
     struct actor actors[ACTORS];
     atomic_bool stop_senders, drain, stop;
+    /* What a read that begins now must show at least. */
+    atomic_ullong known_sent[WORKLOAD_QUEUES], known_acked[WORKLOAD_QUEUES];
+    atomic_ullong known_index;
     atomic_ullong confirmed, unknown, refused, batches, receives, deliveries, acked,
         settled, lost, closed;
 };
@@ -246,12 +250,26 @@ static struct event wish_event(struct actor *a, const struct wish *x, uint8_t qu
                                              (x->has_at ? EVENT_AT : 0))};
 }
 
-static void count_send(struct workload *w, int status)
+static void known_index(struct workload *w, uint64_t index)
 {
-    atomic_fetch_add(status == HF_OK                  ? &w->confirmed
-                     : status == HF_E_UNKNOWN_OUTCOME ? &w->unknown
-                                                      : &w->refused,
-                     1);
+    unsigned long long before = atomic_load(&w->known_index);
+
+    while (index > before &&
+           !atomic_compare_exchange_weak(&w->known_index, &before, index)) {
+    }
+}
+
+static void count_send(struct workload *w, const struct event *e)
+{
+    if (e->status == HF_OK) {
+        atomic_fetch_add(&w->confirmed, 1);
+        atomic_fetch_add(&w->known_sent[e->queue], 1);
+        known_index(w, e->index);
+    } else if (e->status == HF_E_UNKNOWN_OUTCOME) {
+        atomic_fetch_add(&w->unknown, 1);
+    } else {
+        atomic_fetch_add(&w->refused, 1);
+    }
 }
 
 static uint8_t queue_of_send(struct actor *a)
@@ -336,7 +354,7 @@ static void parcel_done(void *ctx, const struct hf_error *error,
             e->flags |= results[i].duplicate ? EVENT_DUPLICATE : 0;
             stamp_library(e, a);
         }
-        count_send(a->w, e->status);
+        count_send(a->w, e);
         history_add(a->w->h, e);
     }
     atomic_fetch_add(&a->w->batches, 1);
@@ -523,7 +541,7 @@ static void wire_send(struct actor *a)
             e.flags |= x->duplicate ? EVENT_DUPLICATE : 0;
         }
         stamp_wire(&e, a, &a->answer);
-        count_send(a->w, e.status);
+        count_send(a->w, &e);
         history_add(a->w->h, &e);
     }
     atomic_fetch_add(&a->w->batches, 1);
@@ -672,7 +690,11 @@ static bool settled(struct actor *a, struct held *x, struct event *e,
     history_add(a->w->h, e);
     atomic_fetch_add(&a->w->settled, 1);
     if (x->next == SETTLE_ACK) {
-        atomic_fetch_add(&a->w->acked, s->status == HF_OK && !s->already);
+        if (s->status == HF_OK && !s->already) {
+            atomic_fetch_add(&a->w->acked, 1);
+            atomic_fetch_add(&a->w->known_acked[x->queue], 1);
+            known_index(a->w, e->index);
+        }
         if (x->again) {
             x->again = false;
             return false;
@@ -844,7 +866,7 @@ static struct ask ask_draw(struct actor *a)
     x.wait_ms = chance(a, 50) ? draw_below(a, 200) : draw_below(a, 3000);
     if (is_waker(a)) {
         x = (struct ask){
-            .queue = QUEUE_WAKE, .max = 4, .wait_ms = 20000, .lease_ms = 1500};
+            .queue = QUEUE_WAKE, .max = 4, .wait_ms = 8000, .lease_ms = 1500};
     }
     if (atomic_load(&a->w->drain)) {
         x.wait_ms = 20;
@@ -1058,17 +1080,72 @@ static void wire_receive(struct actor *a)
     }
 }
 
-/* ---- one who only looks ---- */
+/* ---- those who only look ---- */
 
-static void look(struct actor *a)
+/* What was known when a look began. */
+struct known {
+    uint64_t sent, acked, index;
+};
+
+static struct known known_now(struct workload *w, uint8_t queue)
+{
+    return (struct known){.sent = atomic_load(&w->known_sent[queue]),
+                          .acked = atomic_load(&w->known_acked[queue]),
+                          .index = atomic_load(&w->known_index)};
+}
+
+struct look {
+    uint64_t ready, leased, scheduled, parked, bytes, sent, acked_total;
+    uint64_t term, index;
+    int node; /* 0 = not known */
+};
+
+static void judge_look(struct workload *w, uint8_t queue, const struct known *known,
+                       const struct look *q)
+{
+    const char *name = w->queues[queue];
+
+    if (q->sent < known->sent || q->acked_total < known->acked ||
+        q->index < known->index) {
+        violation(
+            w->v,
+            "a stale read: node %d, term %llu, index %llu shows %s with %llu sent "
+            "and %llu acked; %llu, %llu and index %llu were known before it was "
+            "asked",
+            q->node, (unsigned long long)q->term, (unsigned long long)q->index, name,
+            (unsigned long long)q->sent, (unsigned long long)q->acked_total,
+            (unsigned long long)known->sent, (unsigned long long)known->acked,
+            (unsigned long long)known->index);
+    }
+    known_index(w, q->index);
+    if ((q->ready | q->leased | q->scheduled | q->parked | q->bytes) >> 62 != 0) {
+        violation(w->v, "I6: a counter of %s went below zero", name);
+    }
+    if (queue == QUEUE_CAP && q->leased > WORKLOAD_CAP) {
+        violation(w->v, "%llu messages are leased, at most %d may be",
+                  (unsigned long long)q->leased, WORKLOAD_CAP);
+    }
+    if (q->ready + q->leased + q->scheduled + q->parked + q->acked_total != q->sent) {
+        violation(
+            w->v,
+            "I6: %s: %llu ready, %llu leased, %llu scheduled, %llu parked and %llu "
+            "acked are not the %llu sent",
+            name, (unsigned long long)q->ready, (unsigned long long)q->leased,
+            (unsigned long long)q->scheduled, (unsigned long long)q->parked,
+            (unsigned long long)q->acked_total, (unsigned long long)q->sent);
+    }
+}
+
+static void library_look(struct actor *a)
 {
     struct hf_queues *queues = NULL;
     struct hf_messages *messages = NULL;
     struct hf_bytes none = {0};
     struct hf_error error;
     uint8_t queue = (uint8_t)draw_below(a, WORKLOAD_QUEUES);
+    struct known known = known_now(a->w, queue);
 
-    probe_pause(100);
+    probe_pause(50);
     hf_client_set_timeout(a->client, 5000);
     busy(a, EVENT_RECEIVE, 5000);
     if (hf_stats(a->client, a->w->queues[queue], NULL, 1, &queues, &error) == HF_OK) {
@@ -1077,35 +1154,75 @@ static void look(struct actor *a)
         if (q == NULL) {
             violation(a->w->v, "queue %s has no stats", a->w->queues[queue]);
         } else {
-            if ((q->ready | q->leased | q->scheduled | q->parked | q->bytes) >> 62 !=
-                0) {
-                violation(a->w->v, "I6: a counter of %s went below zero",
-                          a->w->queues[queue]);
-            }
-            if (queue == QUEUE_CAP && q->leased > WORKLOAD_CAP) {
-                violation(a->w->v, "%llu messages are leased, at most %d may be",
-                          (unsigned long long)q->leased, WORKLOAD_CAP);
-            }
-            if (q->ready + q->leased + q->scheduled + q->parked + q->acked_total !=
-                q->sent) {
-                violation(
-                    a->w->v,
-                    "I6: %s: %llu ready, %llu leased, %llu scheduled, %llu parked "
-                    "and %llu acked are not the %llu sent",
-                    a->w->queues[queue], (unsigned long long)q->ready,
-                    (unsigned long long)q->leased, (unsigned long long)q->scheduled,
-                    (unsigned long long)q->parked, (unsigned long long)q->acked_total,
-                    (unsigned long long)q->sent);
-            }
+            struct look look = {.ready = q->ready,
+                                .leased = q->leased,
+                                .scheduled = q->scheduled,
+                                .parked = q->parked,
+                                .bytes = q->bytes,
+                                .sent = q->sent,
+                                .acked_total = q->acked_total};
+            struct hf_stamp stamp;
+
+            hf_last_stamp(a->client, &stamp);
+            look.term = stamp.term;
+            look.index = stamp.index;
+            judge_look(a->w, queue, &known, &look);
         }
         hf_queues_free(queues);
     }
+    idle(a);
+    busy(a, EVENT_RECEIVE, 5000);
     if (chance(a, 30) &&
         hf_peek(a->client, a->w->queues[queue], 1 + (int)draw_below(a, 4), none, 20,
                 &messages, &error) == HF_OK) {
         hf_messages_free(messages);
     }
     idle(a);
+}
+
+/* Asks whichever node it likes, most of all one that has lost the others and does not
+ * know it yet. */
+static void wire_look(struct actor *a)
+{
+    uint8_t queue = (uint8_t)draw_below(a, WORKLOAD_QUEUES);
+    struct op_request r = {
+        .op = OP_STATS,
+        .stats = {.queue = slice_text(a->w->queues[queue]), .limit = 1}};
+    struct known known;
+    int rc;
+
+    probe_pause(20);
+    if (a->caller.wire == NULL) {
+        a->caller.node = 1 + (int)draw_below(a, a->caller.count);
+        busy(a, EVENT_RECEIVE, 2000);
+        a->caller.wire = wire_open(a->caller.ports[a->caller.node - 1], a->name);
+        idle(a);
+        if (a->caller.wire == NULL) {
+            return;
+        }
+    }
+    known = known_now(a->w, queue);
+    busy(a, EVENT_RECEIVE, 1500);
+    rc = wire_call(a->caller.wire, &r, 1500, &a->answer);
+    idle(a);
+    if (rc == HF_OK && a->answer.reply.queue_list.count == 1) {
+        const struct op_queue_info *q = &a->answer.reply.queue_list.queues[0];
+        struct look look = {.ready = q->ready,
+                            .leased = q->leased,
+                            .scheduled = q->scheduled,
+                            .parked = q->parked,
+                            .bytes = q->bytes,
+                            .sent = q->sent,
+                            .acked_total = q->acked_total,
+                            .term = a->answer.reply.stamp.term,
+                            .index = a->answer.reply.stamp.index,
+                            .node = a->caller.node};
+
+        judge_look(a->w, queue, &known, &look);
+    }
+    if ((rc != HF_OK && rc != HF_E_NOT_LEADER) || chance(a, 3)) {
+        caller_done(&a->caller);
+    }
 }
 
 /* ---- all of them ---- */
@@ -1157,9 +1274,7 @@ static void actor_start(struct workload *w, uint8_t number)
         a->held = calloc(HELD_MAX, sizeof *a->held);
         CHECK(a->held != NULL);
     } else {
-        a->open = library_open;
-        a->close = library_close;
-        a->work = look;
+        a->work = library ? library_look : wire_look;
     }
     snprintf(a->name, sizeof a->name, "%s-%u",
              number < WORKLOAD_SENDERS               ? "sender"
