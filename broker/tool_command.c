@@ -170,9 +170,9 @@ const struct tool_command tool_commands[] = {
      NULL, tool_cluster_digest},
     {"cluster add", "ID [ADDR]", 1, 2, "take in a node that has started and knocked",
      "Its address is the one it knocked with: ADDR may be given and is not needed. It "
-     "becomes a standby that receives the log; promote it to let it vote.",
+     "receives the log or the whole state, and votes when it has caught up.",
      NULL, tool_cluster_add},
-    {"cluster promote", "ID", 1, 1, "let a standby vote", NULL, NULL,
+    {"cluster promote", "ID", 1, 1, "wait until a node that was added votes", NULL, NULL,
      tool_cluster_promote},
     {"cluster remove", "ID", 1, 1, "take a node out", NULL, NULL, tool_cluster_remove},
     {"cluster transfer", "[ID]", 0, 1, "hand leadership over", NULL, NULL,

@@ -134,9 +134,8 @@ void raftlog_member_promote(struct raftlog *r, uint64_t node, raftlog_member_fn 
     x = roster_newest(driver_membership(r->driver), node);
     if (x == NULL) {
         op_invalid(r, "is not a member: add it first");
-    } else if (x->role == MEMBER_VOTER) {
-        op_invalid(r, "is a voter already");
     }
+    /* A voter already, or soon: op_promote answers when that is certain. */
 }
 
 void raftlog_transfer(struct raftlog *r, uint64_t node, raftlog_member_fn done,
@@ -189,8 +188,8 @@ static void op_try(struct raftlog *r, int rc)
     }
 }
 
-/* The step itself is reform's, which knows the wish. Until it is done the wish follows the
- * newest knock: the first one may be of a disk that the node had before. */
+/* The step itself is reform's, which knows the wish. Until it is done the wish follows
+ * the newest knock: the first one may be of a disk that the node had before. */
 static void op_add(struct raftlog *r)
 {
     const struct join_knock *k;
