@@ -1,11 +1,15 @@
 /* node.h: the inside of struct raftlog, for the files that make up a node and for
  * nobody else.
  *
- *   node.c      life: open, turn of the loop, stop; what the driver calls
- *   applier.c   apply, commit, checkpoint, digest: the state machine's housekeeping
- *   welcome.c   links between nodes: who is let in, knocks, founding
- *   member.c    changes of the membership and of leadership
- *   replica.c   state transfers in both directions
+ *   node_open.c    a start, and what is refused at it
+ *   node.c         what the driver calls, the tick, the turn of the loop, proposing
+ *   node_status.c  what a node says about itself
+ *   watch.c        each second: room on the disk, the clock
+ *   stop.c         an orderly stop
+ *   applier.c      apply, commit, checkpoint, digest: the state machine's housekeeping
+ *   welcome.c      links between nodes: who is let in, knocks, founding
+ *   member.c       changes of the membership and of leadership
+ *   replica.c      state transfers in both directions
  *
  * The driver must not be called from inside its own callbacks, so these only note what
  * happened (`due`), and node_turn, at the end of each turn of the loop, acts on it. */
@@ -212,6 +216,24 @@ void node_joined(struct raftlog *r);
 bool node_leads(const struct raftlog *r);
 /* Heard from lately, or this node itself. */
 bool node_alive(void *raftlog, uint64_t raft_id);
+
+extern const struct propose_callbacks node_propose_callbacks;
+void node_on_tick(uv_timer_t *timer);
+void node_on_prepare(uv_prepare_t *handle);
+void node_on_check(uv_check_t *handle);
+/* Everything in it is closed. */
+void node_free(struct raftlog *r);
+
+/* ---- watch.c ---- */
+
+void watch_tick(struct raftlog *r, int64_t now);
+/* A voter other than this one that is alive and has room on its disk; 0 = none. */
+uint64_t watch_heir(const struct raftlog *r);
+
+/* ---- stop.c ---- */
+
+/* The next step of a stop, when it is time for it. */
+void stop_tick(struct raftlog *r, int64_t now);
 
 /* ---- applier.c ---- */
 
