@@ -86,16 +86,11 @@ static int on_entries(void *ctx, uint64_t index, struct core_entry *entries,
                       uint32_t count)
 {
     struct driver *d = ctx;
-    int rc;
 
     for (uint32_t i = 0; i < count; i++) {
         d->membership_changed |= entries[i].type == RECORD_CHANGE;
     }
-    rc = journal_append(&d->journal, core_term(d->core), index, entries, count);
-    if (rc != HF_OK && rc != HF_E_MEMORY_LOW) {
-        driver_fail_write(d, "term and vote cannot be written", rc);
-    }
-    return rc;
+    return journal_append(&d->journal, index, entries, count);
 }
 
 /* How long what was sent may stay without an answer before it is sent again. To one
@@ -429,9 +424,13 @@ uint64_t driver_applied(const struct driver *d)
     return d->applied;
 }
 
+/* After a start the core learns only from a leader what is committed; what the state
+ * holds is. */
 uint64_t driver_commit(const struct driver *d)
 {
-    return core_commit(d->core);
+    uint64_t commit = core_commit(d->core);
+
+    return commit > d->applied ? commit : d->applied;
 }
 
 uint64_t driver_last_index(const struct driver *d)

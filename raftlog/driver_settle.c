@@ -29,11 +29,17 @@ void driver_on_fatal(void *ctx, const char *what, const char *why, const char *r
 static bool settle_stored(struct driver *d)
 {
     uint64_t stored = wal_stored(d->journal.wal);
+    int rc;
 
     if (driver_control(d, CONTROL_ANSWER_EARLY)) {
         stored = wal_last(d->journal.wal);
     }
     if (stored <= core_stored(d->core)) {
+        return false;
+    }
+    rc = journal_stored(&d->journal);
+    if (rc != HF_OK) {
+        driver_fail_write(d, "term and vote cannot be written", rc);
         return false;
     }
     return driver_stepped(d, core_persisted(d->core, driver_now_ms(d), stored));

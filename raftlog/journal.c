@@ -311,16 +311,12 @@ int journal_vote(struct journal *j, uint64_t term, uint64_t voted_for)
     return vote_write(&j->vote, term, voted_for, j->vote.log_begun);
 }
 
-int journal_append(struct journal *j, uint64_t term, uint64_t index,
-                   struct core_entry *entries, uint32_t count)
+int journal_append(struct journal *j, uint64_t index, struct core_entry *entries,
+                   uint32_t count)
 {
     uint32_t taken = 0;
     int rc = HF_OK;
 
-    if (!j->vote.log_begun) {
-        /* From its first entry on a missing log is a lost one. */
-        rc = vote_write(&j->vote, term, j->vote.voted_for, true);
-    }
     changes_truncate(j, index);
     while (rc == HF_OK && taken < count) {
         struct core_entry *e = &entries[taken];
@@ -338,6 +334,14 @@ int journal_append(struct journal *j, uint64_t term, uint64_t index,
     return rc;
 }
 
+int journal_stored(struct journal *j)
+{
+    if (j->vote.log_begun || wal_stored(j->wal) == 0) {
+        return HF_OK;
+    }
+    return vote_write(&j->vote, j->vote.term, j->vote.voted_for, true);
+}
+
 /* ---- snapshots ---- */
 
 uint64_t journal_cut_for(const struct journal *j, uint64_t index,
@@ -349,8 +353,9 @@ uint64_t journal_cut_for(const struct journal *j, uint64_t index,
     if (hold > 0 && cut >= hold) {
         cut = hold - 1;
     }
-    while (cut >= first && wal_bytes_above(j->wal, cut) -
-                                   wal_bytes_above(j->wal, index - 1) < trailing_bytes) {
+    while (cut >= first &&
+           wal_bytes_above(j->wal, cut) - wal_bytes_above(j->wal, index - 1) <
+               trailing_bytes) {
         cut--;
     }
     return cut < first ? first - 1 : cut;

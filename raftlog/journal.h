@@ -65,10 +65,13 @@ void journal_membership_at(const struct journal *j, uint64_t index,
 /* Durable on return. HF_E_IO, HF_E_NO_SPACE: final. */
 int journal_vote(struct journal *j, uint64_t term, uint64_t voted_for);
 
-/* Append at index, replacing from there on. Takes the payloads in any case. `term`: the
- * present one. */
-int journal_append(struct journal *j, uint64_t term, uint64_t index,
-                   struct core_entry *entries, uint32_t count);
+/* Append at index, replacing from there on. Takes the payloads in any case.
+ * HF_E_MEMORY_LOW. */
+int journal_append(struct journal *j, uint64_t index, struct core_entry *entries,
+                   uint32_t count);
+/* Entries were stored, and somebody will be told: from now on a log that is missing is
+ * a lost one. Durable on return; HF_E_IO, HF_E_NO_SPACE: final. */
+int journal_stored(struct journal *j);
 
 /* How far the log may be cut for a snapshot at `index`: trailing_bytes of entries
  * before it stay, its own entry stays, and so does the one at `hold` with all behind it

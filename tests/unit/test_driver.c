@@ -1404,6 +1404,37 @@ static void a_replaced_entry_is_not_confirmed(void **state)
     rig_done(&r);
 }
 
+/* A new node dies while its very first entries are being written: it starts again. Once
+ * they were acknowledged, a missing log is a lost one. */
+static void a_first_write_may_be_lost(void **state)
+{
+    struct rig r;
+    struct node *f = &r.nodes[3];
+    struct membership m = founders(2);
+    uint8_t bytes[MEMBERSHIP_BYTES_MAX];
+    struct rpc_entry entry = {.term = 1, .type = RECORD_CHANGE};
+    struct rpc append = {.type = RPC_APPEND, .term = 1};
+
+    (void)state;
+    rig_init(&r);
+    node_open(f);
+    f->slow_disk = true;
+    entry.payload = slice_of(bytes, membership_encode(&m, bytes));
+    append.append.count = 1;
+    append.append.entries = &entry;
+    assert_int_equal(receive(f, 1, &append), HF_OK);
+    node_kill(f); /* nothing reached the disk */
+    node_open(f);
+    assert_int_equal(driver_last_index(f->driver), 0);
+    assert_int_equal(receive(f, 1, &append), HF_OK);
+    f->slow_disk = false;
+    settle(&r);
+    node_kill(f);
+    simdisk_remove(&f->disk, 1);
+    assert_int_equal(node_try(f), HF_E_CORRUPT);
+    rig_done(&r);
+}
+
 static void impossible_messages_are_refused(void **state)
 {
     struct rig r;
@@ -1518,6 +1549,7 @@ int main(void)
         cmocka_unit_test(a_rollback_falls_back_to_the_right_membership),
         cmocka_unit_test(leadership_is_handed_over_under_load),
         cmocka_unit_test(a_failed_hand_over_ends),
+        cmocka_unit_test(a_first_write_may_be_lost),
         cmocka_unit_test(impossible_messages_are_refused),
         cmocka_unit_test(strangers_answers_are_not_listened_to),
         cmocka_unit_test(entries_from_before_the_snapshot_do_no_harm),
