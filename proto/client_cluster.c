@@ -238,6 +238,25 @@ static bool all_ended(const struct hf_node *nodes, size_t count)
     return true;
 }
 
+/* Who was asked, and why each did not answer, as far as there is room. */
+static int nobody_answered(const struct hf_node *nodes, size_t count,
+                           struct hf_error *error)
+{
+    char reasons[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < count && len + 1 < sizeof reasons; i++) {
+        len += (size_t)snprintf(reasons + len, sizeof reasons - len, "%s%s: %s",
+                                i > 0 ? ", " : "", nodes[i].address,
+                                nodes[i].error.sentence);
+    }
+    (void)client_error(error, HF_E_NO_LEADER, "no node answered (%s)", reasons);
+    if (error != NULL) {
+        error->unreachable = 1;
+    }
+    return HF_E_NO_LEADER;
+}
+
 /* A member named under two addresses answers twice: keep the first answer. One that did
  * not answer but whose id did under another address is no news either. */
 static size_t without_twins(struct hf_node *nodes, size_t count)
@@ -294,10 +313,5 @@ int hf_cluster_status(struct hf_client *c, int digest, struct hf_node *nodes,
             return client_error(error, HF_OK, "%s", "");
         }
     }
-    if (error != NULL && known > 0) {
-        *error = nodes[0].error;
-        error->status = HF_E_NO_LEADER;
-        error->unreachable = 1;
-    }
-    return HF_E_NO_LEADER;
+    return nobody_answered(nodes, known, error);
 }

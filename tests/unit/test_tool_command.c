@@ -217,6 +217,10 @@ static void no_leader_ends_with_three(void **state)
            "holdfast: stats: NoLeader, no leader could be reached (127.0.0.1:1: "
            "Connection "
            "refused): check --cluster");
+    expect("cluster status --timeout 200ms --cluster 127.0.0.1:1,127.0.0.1:2",
+           TOOL_UNREACHABLE,
+           "holdfast: cluster status: NoLeader, no node answered (127.0.0.1:1: "
+           "Connection refused, 127.0.0.1:2: Connection refused): check --cluster");
 }
 
 /* docs/cli.md is what the program says; to renew it: holdfast help markdown
