@@ -313,17 +313,21 @@ static void waiting_note(struct raftlog *r, int64_t now)
 {
     bool exists = r->member_ms != INT64_MIN && now - r->member_ms <= MEMBER_FRESH_MS;
     bool founding = r->config.bootstrap && !exists;
+    char by_hand[160];
     uint32_t i;
 
     if (now < r->waiting_note_ms) {
         return;
     }
     r->waiting_note_ms = now + WAITING_NOTE_MS;
+    (void)snprintf(by_hand, sizeof by_hand,
+                   "the cluster exists: waiting for its leader to take this node in, "
+                   "or for 'holdfast cluster add %" PRIu64 "'",
+                   r->config.node);
     node_note(r, RAFTLOG_INFO, "the disk is empty: %s",
               founding ? "waiting for all peers, to found a cluster"
-              : exists
-                  ? "the cluster exists: waiting for its leader to take this node in"
-                  : "waiting for a member of a cluster to answer");
+              : exists ? by_hand
+                       : "waiting for a member of a cluster to answer");
     for (i = 0; i < r->config.peer_count; i++) {
         const struct raftlog_peer *p = &r->config.peers[i];
         const char *reason =
@@ -521,8 +525,9 @@ static void on_refused(void *ctx, const struct handshake_peer *wanted,
         node_note(r, RAFTLOG_ERROR,
                   "this node's disk is not a member of the cluster any more: stop it "
                   "and remove the "
-                  "data directory %s; the node then comes back as a new member",
-                  r->config.dir);
+                  "data directory %s; to have the node back, start it again and run "
+                  "'holdfast cluster add %" PRIu64 "'",
+                  r->config.dir, r->config.node);
     }
 }
 
