@@ -159,8 +159,9 @@ const struct tool_command tool_commands[] = {
      "HOLDFAST_DELIVERIES, HOLDFAST_FAILURES, HOLDFAST_PRIORITY, HOLDFAST_TAG, "
      "HOLDFAST_GROUP, HOLDFAST_KEYS (one per line), HOLDFAST_SENT_AT and "
      "HOLDFAST_ATTR_name are set. "
-     "Exit 0 acks the message, 75 releases it, 65 rejects it; anything else fails it "
-     "with "
+     "Exit 0 acks the message, 75 releases it (ready again at once, and not counted), "
+     "65 "
+     "rejects it; anything else fails it with "
      "the last line of stderr as the reason. The lease is kept while the command runs. "
      "SIGTERM or SIGINT: what runs is finished, nothing new is taken.",
      worker_flags, tool_worker},
@@ -172,8 +173,8 @@ const struct tool_command tool_commands[] = {
      "Its address is the one it knocked with: ADDR may be given and is not needed. It "
      "receives the log or the whole state, and votes when it has caught up.",
      NULL, tool_cluster_add},
-    {"cluster promote", "ID", 1, 1, "wait until a node that was added votes", NULL, NULL,
-     tool_cluster_promote},
+    {"cluster promote", "ID", 1, 1, "wait until a node that was added votes", NULL,
+     NULL, tool_cluster_promote},
     {"cluster remove", "ID", 1, 1, "take a node out", NULL, NULL, tool_cluster_remove},
     {"cluster transfer", "[ID]", 0, 1, "hand leadership over", NULL, NULL,
      tool_cluster_transfer},
@@ -276,7 +277,8 @@ int tool_refused(const struct tool *t, const char *subject, const struct hf_erro
             subject != NULL ? " " : "", subject != NULL ? subject : "",
             hf_status_name(e->status), e->sentence);
     tell_bounds(e);
-    if (e->status == HF_E_MESSAGE_NOT_FOUND && e->gone != HF_GONE_UNKNOWN) {
+    if (e->status == HF_E_MESSAGE_NOT_FOUND && e->gone != HF_GONE_UNKNOWN &&
+        strstr(e->sentence, format_gone(e->gone)) == NULL) {
         fprintf(stderr, " (%s)", format_gone(e->gone));
     }
     if (e->unreachable || strstr(e->sentence, ": ") == NULL) {

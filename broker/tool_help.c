@@ -68,10 +68,11 @@ void tool_help_all(FILE *out)
     }
     fputs("\nEvery command explains itself with --help. Everywhere:\n\n", out);
     print_flags(out, tool_global_flags);
-    fputs(
-        "\nDurations: 500ms 10s 5m 2h 7d. Times: 2031-01-01T00:00:00Z, or Unix ms.\n"
-        "Exit code: 0 done, 1 refused, 2 wrong usage, 3 no leader within --timeout.\n",
-        out);
+    fputs("\nDurations: 500ms 10s 5m 2h 7d. Times: 2031-01-01T00:00:00Z, or Unix ms.\n"
+          "Exit code: 0 done, 1 refused, 2 wrong usage, 3 no leader within --timeout, "
+          "or\n"
+          "the outcome is not known.\n",
+          out);
 }
 
 static void markdown_flags(FILE *out, const struct tool_flag *flags)

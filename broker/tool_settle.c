@@ -32,7 +32,8 @@ static void print_settled(const char *word, const struct hf_settle_result *r)
 
         format_time(r->next_visible_at, text);
         printf(", %s until %s", format_state(r->state), text);
-    } else if (r->state != HF_MESSAGE_DELETED) {
+    } else if (r->state != HF_MESSAGE_DELETED &&
+               strcmp(word, format_state(r->state)) != 0) {
         printf(", now %s", format_state(r->state));
     }
     putchar('\n');
