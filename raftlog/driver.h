@@ -41,7 +41,8 @@ struct driver_callbacks {
     void (*role)(void *ctx);
     /* The membership in force changed (also at start). */
     void (*membership)(void *ctx, const struct membership *m);
-    /* A follower needs the whole state (leader only). The owner streams it and calls
+    /* A follower needs the whole state (leader only): it lags behind the log, or it
+     * lost entries that it had acknowledged. The owner streams it and calls
      * driver_transfer_done. Repeated for a peer only after that. */
     void (*need_transfer)(void *ctx, uint64_t raft_id);
     /* Stop: what, why and what to do, as one text each. May be called from anywhere. */
@@ -146,8 +147,8 @@ void driver_transfer_done(struct driver *d, uint64_t raft_id);
  * any point leaves either the old state or the whole new one; after it the owner opens
  * with the applied index of whichever state is current (snapmark.h has the table).
  * HF_OK: driver_applied is now mark->index. HF_E_CONFLICT: not wanted any more (older
- * than what this node has, or an older term); remove the staged state.
- * HF_E_INVALID_ARGUMENT: no such mark can be. */
+ * than what this node has, or as old while its log is whole; or an older term); remove
+ * the staged state. HF_E_INVALID_ARGUMENT: no such mark can be. */
 int driver_install(struct driver *d, uint64_t from, uint64_t term,
                    const struct snapshot_mark *mark, int (*swap)(void *ctx), void *ctx);
 

@@ -173,24 +173,34 @@ static int receive_append(struct driver *d, uint64_t from, struct rpc *m)
     return HF_OK;
 }
 
-/* An answer of a member in this term. */
-static void note_answer(struct driver *d, uint64_t from, const struct rpc *m)
+/* The follower that answers a message of this node's present term; NULL: nobody does.
+ */
+static struct follower *answering(const struct driver *d, uint64_t from,
+                                  const struct rpc *m)
 {
-    struct follower *f = followers_find(&d->followers, from);
-
-    if (f == NULL || core_role(d->core) != CORE_LEADER ||
+    if (m->type != RPC_APPEND_RESULT || core_role(d->core) != CORE_LEADER ||
         m->term != core_term(d->core) || d->barrier_term != m->term) {
-        return;
+        return NULL;
     }
+    return followers_find(&d->followers, from);
+}
+
+static void note_answer(struct driver *d, struct follower *f, const struct rpc *m)
+{
     follower_answered(f, m->append_result.echo, driver_now_ms(d));
     if (m->append_result.rejected > 0) {
         outflow_refused(&f->out);
+    }
+    /* Its log cannot be filled up entry by entry: the core knows better what it has. */
+    if (follower_lost_entries(f, m->append_result.rejected, m->append_result.echo)) {
+        f->needs_state = true;
     }
 }
 
 static int receive_other(struct driver *d, uint64_t from, const struct rpc *m)
 {
     bool answer = m->type == RPC_APPEND_RESULT || m->type == RPC_VOTE_RESULT;
+    struct follower *f;
     int rc;
 
     /* Removed members are not listened to; a candidate or a leader may be one this node
@@ -201,10 +211,14 @@ static int receive_other(struct driver *d, uint64_t from, const struct rpc *m)
     if (is_quiet(d) && (m->type == RPC_VOTE || m->type == RPC_TIMEOUT_NOW)) {
         return HF_OK;
     }
-    if (m->type == RPC_APPEND_RESULT) {
-        note_answer(d, from, m);
+    f = answering(d, from, m);
+    if (f != NULL) {
+        note_answer(d, f, m);
     }
     rc = core_receive(d->core, driver_now_ms(d), from, m);
+    if (f != NULL) {
+        follower_matched(f, core_match(d->core, from), driver_now_ms(d));
+    }
     return driver_stepped(d, rc) ? HF_OK : HF_E_IO;
 }
 

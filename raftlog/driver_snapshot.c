@@ -87,6 +87,14 @@ static bool install(struct driver *d, const struct snapshot_mark *mark,
     return driver_stepped(d, core_installed(d->core, driver_now_ms(d), mark));
 }
 
+/* A newer state than the own one; or the same, when the log has lost what leads there.
+ */
+static bool is_wanted(const struct driver *d, uint64_t index)
+{
+    return index > d->applied ||
+           (index == d->applied && wal_last(d->journal.wal) < index);
+}
+
 int driver_install(struct driver *d, uint64_t from, uint64_t term,
                    const struct snapshot_mark *mark, int (*swap)(void *ctx), void *ctx)
 {
@@ -100,7 +108,7 @@ int driver_install(struct driver *d, uint64_t from, uint64_t term,
         mark->term > term || mark->membership.count == 0) {
         return HF_E_INVALID_ARGUMENT;
     }
-    if (mark->index <= d->applied || term < core_term(d->core) ||
+    if (!is_wanted(d, mark->index) || term < core_term(d->core) ||
         (core_role(d->core) == CORE_LEADER && term == core_term(d->core))) {
         return HF_E_CONFLICT;
     }

@@ -54,6 +54,7 @@ void followers_begin_term(struct followers *f)
     for (size_t i = 0; i < f->count; i++) {
         f->list[i]->echo_ms = -1;
         f->list[i]->answer_ms = -1;
+        f->list[i]->match = 0;
     }
 }
 
@@ -64,6 +65,20 @@ void follower_answered(struct follower *f, uint64_t echo, int64_t now_ms)
     if (echo != 0 && echo <= (uint64_t)now_ms + 1 && (int64_t)echo - 1 > f->echo_ms) {
         f->echo_ms = (int64_t)echo - 1;
     }
+}
+
+void follower_matched(struct follower *f, uint64_t match, int64_t now_ms)
+{
+    if (match != f->match) {
+        f->match = match;
+        f->match_ms = now_ms;
+    }
+}
+
+bool follower_lost_entries(const struct follower *f, uint64_t rejected, uint64_t echo)
+{
+    /* Composed after a message that was sent after the acknowledgement had come. */
+    return rejected > 0 && rejected <= f->match && (int64_t)echo - 1 > f->match_ms;
 }
 
 bool followers_answered_within(const struct followers *f, uint64_t raft_id,

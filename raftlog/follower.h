@@ -16,6 +16,8 @@ struct follower {
     struct outflow out;
     int64_t echo_ms;   /* -1 = not yet */
     int64_t answer_ms; /* -1 = not yet */
+    uint64_t match;    /* what it is known to have */
+    int64_t match_ms;  /* since when */
     bool needs_state;
     bool transferring; /* its state is on the way */
 };
@@ -37,6 +39,11 @@ struct follower *followers_get(struct followers *f, uint64_t raft_id, void *owne
 void followers_begin_term(struct followers *f);
 /* An answer to a message composed at `echo` on this node's clock plus 1 (0 = none). */
 void follower_answered(struct follower *f, uint64_t echo, int64_t now_ms);
+
+/* It is known to have everything up to `match` now. */
+void follower_matched(struct follower *f, uint64_t match, int64_t now_ms);
+/* Does this rejection prove that it has lost entries (F2)? */
+bool follower_lost_entries(const struct follower *f, uint64_t rejected, uint64_t echo);
 
 bool followers_answered_within(const struct followers *f, uint64_t raft_id,
                                int64_t now_ms, int64_t ms);

@@ -146,24 +146,48 @@ static int refuse(char *why, size_t size, const char *text)
     return HF_E_CORRUPT;
 }
 
-static int open_wal(struct journal *j, uint64_t applied, char *why, size_t size)
+/* May the log be without any segment that counts? Without a mark, until entries were
+ * stored. After an installation, or when a lost end was given up (renew_log), the new
+ * segment may not have been begun; then the state is at the mark, or the old segments
+ * are still there. */
+static int may_be_empty(const struct journal *j, uint64_t applied, bool *out)
 {
     const struct snapmark *m = &j->mark;
+    uint32_t first;
+    uint32_t last;
+    int rc;
+
+    if (m->mark.index == 0) {
+        *out = !j->vote.log_begun;
+        return HF_OK;
+    }
+    rc = j->config.disk.ops->segments(j->config.disk.ctx, &first, &last);
+    if (rc == HF_OK) {
+        *out = m->installed && (applied == m->mark.index || last != 0);
+    }
+    return rc;
+}
+
+static int open_wal(struct journal *j, uint64_t applied, char *why, size_t size)
+{
     struct wal_config config = {
         .disk = j->config.disk,
         .log_id = j->config.log_id,
         .cache_bytes = j->config.cache_bytes,
         .segment_bytes = j->config.segment_bytes,
-        .segment = m->segment,
-        .base_index = m->mark.index,
-        /* After an installation nothing may have been written yet; without a mark,
-           nothing ever. */
-        .may_be_empty = m->mark.index > 0 ? m->installed && applied == m->mark.index
-                                          : !j->vote.log_begun,
+        .segment = j->mark.segment,
+        .base_index = j->mark.mark.index,
         .events = j->config.events,
         .ctx = j->config.ctx,
     };
+    int rc = may_be_empty(j, applied, &config.may_be_empty);
 
+    if (rc != HF_OK) {
+        (void)snprintf(why, size,
+                       "the log directory cannot be read: %s: check the disk",
+                       status_text(rc));
+        return rc;
+    }
     return wal_open(&config, &j->wal, why, size);
 }
 

@@ -1094,6 +1094,93 @@ static void a_log_behind_its_state_keeps_quiet(void **state)
     rig_done(&r);
 }
 
+/* The log lost its end up to before the snapshot, and the process dies while it is
+ * begun anew. */
+static void a_log_lost_below_its_snapshot_is_begun_anew(void **state)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        int rc = HF_E_IO;
+
+        (void)state;
+        for (unsigned die = 1; rc != HF_OK; die++) {
+            struct rig r;
+            struct node *n;
+            struct node *hurt;
+            struct snapshot_mark mark;
+
+            rig_found(&r, 3);
+            n = wait_leader(&r);
+            hurt = &r.nodes[n->id % 3 + 1];
+            submit_many(n, 20, 100);
+            run(&r, 100);
+            take_snapshot(hurt, 0);
+            submit_many(n, 5, 100);
+            run(&r, 100);
+            hurt->durable = hurt->applied; /* beyond the mark */
+            hurt->durable_hash = hurt->hash;
+            node_kill(hurt);
+            simdisk_resize(&hurt->disk, 1, 1500);
+            hurt->disk.random += seed * 77;
+            hurt->disk.die_in = die;
+            rc = node_try(hurt);
+            simdisk_crash(&hurt->disk);
+            node_kill(hurt);
+            node_open(hurt);
+            assert_true(driver_last_index(hurt->driver) < hurt->durable);
+            run(&r, 500);
+            /* The leader had its acknowledgements: it must not go on believing them. */
+            assert_int_equal(n->transfer_to, hurt->id);
+            stage(hurt, n, &mark);
+            assert_int_equal(driver_install(hurt->driver, n->id, driver_term(n->driver),
+                                            &mark, on_swap, hurt),
+                             HF_OK);
+            driver_transfer_done(n->driver, hurt->id);
+            submit_many(wait_leader(&r), 1, 10);
+            run(&r, 500);
+            assert_int_equal(hurt->applied, n->applied);
+            assert_int_equal(hurt->hash, n->hash);
+            rig_done(&r);
+            assert_true(die < 10);
+        }
+    }
+}
+
+/* S-02: a follower that lost the end of its log, under the leader that has its
+ * acknowledgements, comes level again. */
+static void a_lost_tail_is_noticed_by_the_leader(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct node *hurt;
+    struct snapshot_mark mark;
+
+    (void)state;
+    rig_found(&r, 3);
+    n = wait_leader(&r);
+    hurt = &r.nodes[n->id % 3 + 1];
+    submit_many(n, 20, 100);
+    run(&r, 200);
+    node_kill(hurt);
+    simdisk_resize(&hurt->disk, 1, simdisk_file(&hurt->disk, 1)->len - 500);
+    node_open(hurt);
+    assert_true(driver_last_index(hurt->driver) < driver_last_index(n->driver));
+    submit_many(n, 3, 100);
+    run(&r, 500);
+    assert_int_equal(n->transfers, 1);
+    assert_int_equal(n->transfer_to, hurt->id);
+    stage(hurt, n, &mark);
+    assert_int_equal(driver_install(hurt->driver, n->id, driver_term(n->driver), &mark,
+                                    on_swap, hurt),
+                     HF_OK);
+    driver_transfer_done(n->driver, hurt->id);
+    submit_many(n, 3, 100);
+    run(&r, 500);
+    assert_int_equal(hurt->applied, n->applied);
+    assert_int_equal(hurt->hash, n->hash);
+    assert_int_equal(n->transfers, 1);
+    rig_done(&r);
+}
+
 /* ---- members ---- */
 
 static void wait_role(struct rig *r, struct node *n, uint64_t id, enum member_role role)
@@ -1541,6 +1628,8 @@ int main(void)
         cmocka_unit_test(a_transfer_is_asked_for_once),
         cmocka_unit_test(an_installation_survives_dying),
         cmocka_unit_test(a_log_behind_its_state_keeps_quiet),
+        cmocka_unit_test(a_log_lost_below_its_snapshot_is_begun_anew),
+        cmocka_unit_test(a_lost_tail_is_noticed_by_the_leader),
         cmocka_unit_test(a_member_is_added_promoted_and_removed),
         cmocka_unit_test(a_leader_removes_itself),
         cmocka_unit_test(one_of_two_hands_over_before_it_goes),
