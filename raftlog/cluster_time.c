@@ -4,7 +4,8 @@
 void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall_ms,
                         int64_t mono_ms)
 {
-    int64_t start = applied_ms > wall_ms ? applied_ms : wall_ms;
+    int64_t clock_ms = t->told ? cluster_time_now(t, wall_ms, mono_ms) : wall_ms;
+    int64_t start = applied_ms > clock_ms ? applied_ms : clock_ms;
 
     if (start < t->floor_ms) {
         start = t->floor_ms;
@@ -43,6 +44,14 @@ int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_m
         t->floor_ms = t->now_us / 1000;
     }
     return t->floor_ms;
+}
+
+void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t mono_ms)
+{
+    t->now_us = leader_ms * 1000;
+    t->mono_ms = mono_ms;
+    t->floor_ms = leader_ms;
+    t->told = true;
 }
 
 void cluster_time_seen(struct cluster_time *t, int64_t stamp_ms)

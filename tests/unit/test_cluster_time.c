@@ -90,6 +90,19 @@ static void an_applied_stamp_is_a_floor(void **state)
     assert_int_equal(cluster_time_now(&t, 2001, 2), 9000);
 }
 
+/* A follower whose wall clock is an hour ahead begins its term where the leader before
+ * it was, not where its own clock is. */
+static void a_wrong_wall_clock_does_not_lead(void **state)
+{
+    struct cluster_time t = {0};
+
+    (void)state;
+    cluster_time_begin(&t, 0, 1000000 + 3600000, 0);
+    cluster_time_told(&t, 1005000, 5000);
+    cluster_time_begin(&t, 1005000, 1006000 + 3600000, 6000);
+    assert_in_range(cluster_time_now(&t, 1006000 + 3600000, 6000), 1006000, 1006010);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +112,7 @@ int main(void)
         cmocka_unit_test(a_jump_back_is_slewed),
         cmocka_unit_test(a_gap_of_a_second_is_closed),
         cmocka_unit_test(an_applied_stamp_is_a_floor),
+        cmocka_unit_test(a_wrong_wall_clock_does_not_lead),
     };
 
     return cmocka_run_group_tests_name("cluster_time", tests, NULL, NULL);
