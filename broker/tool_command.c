@@ -111,7 +111,8 @@ const struct tool_command tool_commands[] = {
     {"queue create", "Q", 1, 1, "make a queue",
      "Attributes are k=v with a number, a duration (30s), a size (64KiB), true, false "
      "or a "
-     "word. Making it again with equal attributes is no error.",
+     "word. Making it again with equal attributes is no error. dead_letter=D names the "
+     "queue, which must exist, that messages go to when they are given up.",
      queue_create_flags, tool_queue_create},
     {"queue set", "Q k=v...", 2, 65, "change attributes of a queue, at once",
      "As for queue create; k= sets the default.", NULL, tool_queue_set},

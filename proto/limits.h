@@ -28,6 +28,7 @@
 #define LIMIT_REASON 256u               /* a failure reason; longer ones are cut */
 #define LIMIT_ACTOR 64u                 /* consumer or producer name */
 #define LIMIT_RECEIVE_QUEUES 8u
+#define LIMIT_DEAD_LETTERS 8u           /* moves to a dead-letter queue that a message remembers */
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u

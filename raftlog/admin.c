@@ -1,6 +1,7 @@
 /* admin.c: commands on queues: create, set, delete, purge, kick. */
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
+#include "raftlog/dead_letter.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/sweep.h"
@@ -13,8 +14,8 @@ static int refuse_different(struct machine *m, const struct queue *q,
 
     return refuse(&m->arena, error, HF_E_QUEUE_EXISTS, name,
                   "the queue exists with %s = %s, not %s: use queue set to change it",
-                  name, queue_attribute_format(a, q->config.value[a], &m->arena),
-                  queue_attribute_format(a, wanted->value[a], &m->arena));
+                  name, queue_attribute_format(&q->config, a, &m->arena),
+                  queue_attribute_format(wanted, a, &m->arena));
 }
 
 /* Gives the attributes the queue would have. */
@@ -45,7 +46,7 @@ static int check_create(struct machine *m, const struct op_queue_create *op,
         return refuse(&m->arena, error, HF_E_RATE_LIMITED, "queue",
                       "there are %u queues already: delete some", m->queues.count);
     }
-    return HF_OK;
+    return q == NULL ? dead_letter_check(m, op->queue, config, error) : HF_OK;
 }
 
 int check_queue_create(struct machine *m, const struct op_queue_create *op,
@@ -88,7 +89,14 @@ static int check_set(struct machine *m, const struct op_queue_set *op,
         return refuse_queue(&m->arena, error, op->queue);
     }
     *config = q->config;
-    return queue_config_parse(op->attributes, &m->arena, config, error);
+    if (queue_config_parse(op->attributes, &m->arena, config, error) != HF_OK) {
+        return error->status;
+    }
+    /* What stays as it is may name a queue that was deleted since. */
+    return slice_equal(queue_config_text(&q->config, QUEUE_dead_letter),
+                       queue_config_text(config, QUEUE_dead_letter))
+               ? HF_OK
+               : dead_letter_check(m, op->queue, config, error);
 }
 
 int check_queue_set(struct machine *m, const struct op_queue_set *op,
@@ -112,9 +120,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     if (queue_config_differs(&q->config, &config) == QUEUE_ATTRIBUTES) {
         return;
     }
-    q->config = config;
-    q->config_version++;
-    queue_config_store(q, m->store);
+    queue_configure(&m->queues, m->store, q, &config);
     place_settle_retention(m, q);
     sweep_expect(m, q);
     m->chain = machine_mix(m->chain, q->config_version);
@@ -174,6 +180,7 @@ int check_queue_delete(struct machine *m, const struct op_queue_delete *op,
                        struct op_error *error)
 {
     const struct queue *q = queue_find(&m->queues, op->queue);
+    const struct queue *source;
 
     if (q == NULL) {
         return refuse_queue(&m->arena, error, op->queue);
@@ -183,6 +190,13 @@ int check_queue_delete(struct machine *m, const struct op_queue_delete *op,
             &m->arena, error, HF_E_QUEUE_NOT_EMPTY, "queue",
             "the queue holds %llu messages: delete it with force, or empty it first",
             (unsigned long long)queue_messages(q));
+    }
+    source = queue_find_source(&m->queues, op->queue);
+    if (!op->force && source != NULL) {
+        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "queue",
+                      "the dead letters of %.*s come here: set another dead_letter "
+                      "there first, or delete with force and they are parked",
+                      (int)source->name_len, (const char *)source->name);
     }
     return HF_OK;
 }
@@ -242,26 +256,23 @@ static uint64_t kick_one(struct machine *m, struct queue *q, struct message_id i
     struct message message;
     struct slot slot;
     struct place place = {.state = MESSAGE_DELETED};
-    uint32_t epoch;
-    bool known = id.low >= q->floor_id || id.low == 0 ? false : true;
+    uint32_t word;
+    uint32_t moved_to;
 
-    /* Below the floor means purged; `known` then stays the reason. */
-    if (!known && id.low != 0 && message_peek(m->store, id.low, &message) &&
-        message.queue == q->number &&
+    if (id.low != 0 && message_peek(m->store, id.low, &message) &&
         (id.high == 0 ||
          id.high == machine_message_id(m, message.sent_ms, id.low).high)) {
         if (place_find(m, q, id.low, &slot, &place) && place.state == MESSAGE_PARKED) {
             return unpark(m, q, id.low, &slot);
         }
-        error->state = place.state;
-        (void)refuse(&m->arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
-                     "the message is not parked: there is nothing to kick");
-        return 0;
+        if (place.state != MESSAGE_DELETED) {
+            error->state = place.state;
+            (void)refuse(&m->arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
+                         "the message is not parked: there is nothing to kick");
+            return 0;
+        }
     }
-    error->gone = gone_find(m, id.low, &epoch);
-    if (error->gone == GONE_UNKNOWN && known) {
-        error->gone = GONE_PURGED;
-    }
+    error->gone = place_gone(m, q, id.low, &word, &moved_to);
     (void)refuse(&m->arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
                  "there is no such message in this queue");
     return 0;
@@ -286,7 +297,7 @@ static uint64_t kick_oldest(struct machine *m, struct queue *q, uint32_t count)
             break;
         }
         seen++;
-        if (id < q->floor_id) {
+        if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_PARKED);
             seen += place_sweep(m, q, id, &slot) / 16;
         } else {

@@ -17,9 +17,9 @@ static const struct queue_attribute_info attribute_table[QUEUE_ATTRIBUTES] = {
 /* Names that mean something in other versions of this protocol. Refused, never
  * ignored. */
 static const char *const reserved_names[] = {
-    "dead_letter",   "on_expiry",      "dedup_window",           "dedup_mode",
-    "max_push_back", "priority_aging", "max_inflight_per_group", "fair",
-    "on_group_dead", "retain_acked",
+    "on_expiry",     "dedup_window",   "dedup_mode",
+    "max_push_back", "priority_aging", "max_inflight_per_group",
+    "fair",          "on_group_dead",  "retain_acked",
 };
 
 const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)
@@ -28,8 +28,39 @@ const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)
     return &attribute_table[a];
 }
 
+/* Where the bytes of a text are. */
+static uint8_t *text_of(struct queue_config *c, enum queue_attribute a)
+{
+    CHECK(a == QUEUE_dead_letter);
+    return c->dead_letter;
+}
+
+struct slice queue_config_text(const struct queue_config *c, enum queue_attribute a)
+{
+    CHECK(a == QUEUE_dead_letter);
+    return slice_of(c->dead_letter, (size_t)c->value[a]);
+}
+
+bool queue_config_set_text(struct queue_config *c, enum queue_attribute a,
+                           struct slice text)
+{
+    uint8_t *at = text_of(c, a);
+    size_t room = (size_t)attribute_table[a].high;
+
+    if (text.len > room) {
+        return false;
+    }
+    memset(at, 0, room);
+    if (text.len > 0) {
+        memcpy(at, text.data, text.len);
+    }
+    c->value[a] = text.len;
+    return true;
+}
+
 void queue_config_defaults(struct queue_config *c)
 {
+    memset(c, 0, sizeof *c);
     for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
         c->value[i] = attribute_table[i].fallback;
     }
@@ -115,6 +146,16 @@ static int refuse_value(const struct queue_attribute_info *info, struct arena *a
         error->message = refuse_text(arena, "attribute %s must be one of %s",
                                      info->name, info->choices);
         break;
+    case ATTRIBUTE_TEXT:
+        error->message =
+            refuse_text(arena,
+                        "attribute %s must be text of %lld to %lld "
+                        "bytes",
+                        info->name, (long long)info->low, (long long)info->high);
+        error->has_bounds = true;
+        error->low = info->low;
+        error->high = info->high;
+        break;
     default:
         error->message =
             refuse_text(arena, "attribute %s must be an integer from %lld to %lld",
@@ -145,9 +186,12 @@ static int choice_of(const char *choices, struct slice text)
     return -1;
 }
 
-static int read_value(const struct queue_attribute_info *info,
-                      const struct pack_scalar *scalar, int64_t *value)
+static int read_value(const struct pack_scalar *scalar, enum queue_attribute a,
+                      struct queue_config *c)
 {
+    const struct queue_attribute_info *info = &attribute_table[a];
+    int64_t *value = &c->value[a];
+
     switch (info->type) {
     case ATTRIBUTE_BOOL:
         if (scalar->type != PACK_BOOL) {
@@ -161,6 +205,11 @@ static int read_value(const struct queue_attribute_info *info,
         }
         *value = choice_of(info->choices, scalar->bytes);
         return *value >= 0 ? HF_OK : HF_E_INVALID_ARGUMENT;
+    case ATTRIBUTE_TEXT:
+        return (scalar->type == PACK_TEXT || scalar->type == PACK_BYTES) &&
+                       queue_config_set_text(c, a, scalar->bytes)
+                   ? HF_OK
+                   : HF_E_INVALID_ARGUMENT;
     default:
         if (scalar->type != PACK_INT ||
             (!scalar->number.negative && scalar->number.value > INT64_MAX)) {
@@ -213,8 +262,11 @@ int queue_config_parse(struct slice attributes, struct arena *arena,
         }
         if (scalar.type == PACK_NIL) {
             parsed.value[a] = attribute_table[a].fallback;
-        } else if (read_value(&attribute_table[a], &scalar, &parsed.value[a]) !=
-                   HF_OK) {
+            if (attribute_table[a].type == ATTRIBUTE_TEXT) {
+                (void)queue_config_set_text(&parsed, (enum queue_attribute)a,
+                                            slice_of(NULL, 0)); /* empty always fits */
+            }
+        } else if (read_value(&scalar, (enum queue_attribute)a, &parsed) != HF_OK) {
             return refuse_value(&attribute_table[a], arena, error);
         }
     }
@@ -245,6 +297,9 @@ void queue_config_pack(const struct queue_config *c, struct op_buffer *out)
         case ATTRIBUTE_ENUM:
             pack_text(out, choice_name(info->choices, c->value[i]));
             break;
+        case ATTRIBUTE_TEXT:
+            pack_text(out, queue_config_text(c, (enum queue_attribute)i));
+            break;
         default:
             pack_int(out, c->value[i]);
             break;
@@ -257,17 +312,21 @@ enum queue_attribute queue_config_differs(const struct queue_config *a,
 {
     unsigned i = 0;
 
-    while (i < QUEUE_ATTRIBUTES && a->value[i] == b->value[i]) {
+    while (i < QUEUE_ATTRIBUTES && a->value[i] == b->value[i] &&
+           (attribute_table[i].type != ATTRIBUTE_TEXT ||
+            slice_equal(queue_config_text(a, (enum queue_attribute)i),
+                        queue_config_text(b, (enum queue_attribute)i)))) {
         i++;
     }
     return (enum queue_attribute)i;
 }
 
-const char *queue_attribute_format(enum queue_attribute a, int64_t value,
+const char *queue_attribute_format(const struct queue_config *c, enum queue_attribute a,
                                    struct arena *arena)
 {
     const struct queue_attribute_info *info = queue_attribute_info(a);
-    char text[64];
+    int64_t value = c->value[a];
+    char text[LIMIT_QUEUE_NAME + 1];
     struct slice choice;
     const char *copy;
 
@@ -276,6 +335,14 @@ const char *queue_attribute_format(enum queue_attribute a, int64_t value,
         return value != 0 ? "true" : "false";
     case ATTRIBUTE_ENUM:
         choice = choice_name(info->choices, value);
+        (void)snprintf(text, sizeof text, "%.*s", (int)choice.len,
+                       (const char *)choice.data);
+        break;
+    case ATTRIBUTE_TEXT:
+        if (value == 0) {
+            return "nothing";
+        }
+        choice = queue_config_text(c, a);
         (void)snprintf(text, sizeof text, "%.*s", (int)choice.len,
                        (const char *)choice.data);
         break;

@@ -13,7 +13,8 @@ enum attribute_type {
     ATTRIBUTE_COUNT,   /* integer */
     ATTRIBUTE_PERCENT, /* integer */
     ATTRIBUTE_BOOL,    /* boolean */
-    ATTRIBUTE_ENUM     /* text, one of `choices`, separated by | */
+    ATTRIBUTE_ENUM,    /* text, one of `choices`, separated by | */
+    ATTRIBUTE_TEXT     /* text of low to high bytes; the default is empty */
 };
 
 #define QUEUE_COUNT_MAX 1000000000000ll
@@ -40,7 +41,7 @@ enum attribute_type {
       "messages older than this, counted from when they first became ready, are "      \
       "removed")                                                                       \
     X(max_failures, 9, COUNT, 0, 0, 1000000, "", 2,                                    \
-      "a message that failed so often is parked; 0 = never")                           \
+      "a message that failed so often is given up; 0 = never")                         \
     X(max_failures_by, 10, ENUM, 0, 0, 1, "failures|deliveries", 2,                    \
       "what max_failures counts")                                                      \
     X(max_lease_total, 11, MS, LIMIT_LEASE_MAX_MS, LIMIT_LEASE_MIN_MS,                 \
@@ -61,7 +62,10 @@ enum attribute_type {
     X(retry_max, 18, MS, 60000, 0, LIMIT_DELAY_HARD_MS, "", 2,                         \
       "the longest wait before a retry")                                               \
     X(retry_jitter, 19, PERCENT, 20, 0, 100, "", 2,                                    \
-      "how far a wait may be off in either direction, drawn at random")
+      "how far a wait may be off in either direction, drawn at random")                \
+    X(dead_letter, 20, TEXT, 0, 0, LIMIT_QUEUE_NAME, "", 3,                            \
+      "the queue that messages move to when they are given up; empty: they are "       \
+      "parked")
 
 enum queue_attribute {
 #define X(name, number, type, fallback, low, high, choices, since, help) QUEUE_##name,
@@ -86,9 +90,17 @@ struct queue_attribute_info {
 
 const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a);
 
+/* The value of a text is its length; bytes beyond it are 0. */
 struct queue_config {
     int64_t value[QUEUE_ATTRIBUTES];
+    uint8_t dead_letter[LIMIT_QUEUE_NAME];
 };
+
+/* A text attribute; borrowed from the config. */
+struct slice queue_config_text(const struct queue_config *c, enum queue_attribute a);
+/* False when it is longer than the attribute may be. */
+bool queue_config_set_text(struct queue_config *c, enum queue_attribute a,
+                           struct slice text);
 
 void queue_config_defaults(struct queue_config *c);
 
@@ -102,8 +114,8 @@ void queue_config_pack(const struct queue_config *c, struct op_buffer *out);
 /* The first attribute that differs, or QUEUE_ATTRIBUTES. */
 enum queue_attribute queue_config_differs(const struct queue_config *a,
                                           const struct queue_config *b);
-/* "30000", "true", "clamp". */
-const char *queue_attribute_format(enum queue_attribute a, int64_t value,
+/* "30000", "true", "clamp", "orders-dead"; "nothing" for an empty text. */
+const char *queue_attribute_format(const struct queue_config *c, enum queue_attribute a,
                                    struct arena *arena);
 
 #endif

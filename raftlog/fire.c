@@ -52,7 +52,7 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
             return;
         }
         again = slot.expires_ms == 0;
-        if (id < q->floor_id) {
+        if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_DUE);
             spend(budget, 1 + place_sweep(m, q, id, &slot) / 16);
             continue;
@@ -60,7 +60,8 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
         place_drop(m, q, MESSAGE_LEASED);
         place = lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none, 0);
         m->chain = machine_mix(m->chain, id);
-        /* One that was over its time went with its parts, a page each. */
+        /* One that was over its time went with its parts, a page each. One that moved
+         * left them where they are. */
         spend(budget,
               place.state == MESSAGE_DELETED ? 1 + slot.bytes / (16 * STORE_PAGE) : 1);
     }
@@ -81,7 +82,7 @@ static void fire_scheduled(struct machine *m, struct queue *q, uint32_t *budget)
             return;
         }
         again = slot.expires_ms == 0;
-        if (id < q->floor_id) {
+        if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_DUE);
             spend(budget, 1 + place_sweep(m, q, id, &slot) / 16);
             continue;

@@ -83,15 +83,27 @@ static void expect(struct machine *m, uint32_t bucket)
     machine_expect_chore(m, &m->gone_due_ms, forget_ms(bucket));
 }
 
-void gone_put(struct machine *m, uint64_t id, enum gone_reason reason)
+static void put_one(struct machine *m, uint64_t id, enum gone_reason reason,
+                    uint32_t word)
 {
     uint32_t bucket = bucket_of(m->now_ms);
     uint8_t key[13];
     uint8_t value[5] = {(uint8_t)reason};
 
+    bytes_put_u32(value + 1, word);
     store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id),
               slice_of(value, 5));
     expect(m, bucket);
+}
+
+void gone_put(struct machine *m, uint64_t id, enum gone_reason reason)
+{
+    put_one(m, id, reason, 0);
+}
+
+void gone_moved(struct machine *m, uint64_t id, uint32_t queue)
+{
+    put_one(m, id, GONE_DEAD_LETTERED, queue);
 }
 
 void gone_acked(struct machine *m, uint64_t id, uint32_t epoch)
@@ -100,22 +112,17 @@ void gone_acked(struct machine *m, uint64_t id, uint32_t epoch)
     struct gone_row *row;
 
     if (epoch != 1) {
-        uint8_t key[13];
-        uint8_t value[5] = {GONE_ACKED};
-
-        bytes_put_u32(value + 1, epoch);
-        store_put(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id),
-                  slice_of(value, 5));
-    } else {
-        row = row_get(m, bucket, id >> 8);
-        row->bits[(id & 0xff) >> 3] |= (uint8_t)(1u << (id & 7));
-        mark_dirty(m, row);
+        put_one(m, id, GONE_ACKED, epoch);
+        return;
     }
+    row = row_get(m, bucket, id >> 8);
+    row->bits[(id & 0xff) >> 3] |= (uint8_t)(1u << (id & 7));
+    mark_dirty(m, row);
     expect(m, bucket);
 }
 
 static bool find_in_bucket(struct machine *m, uint32_t bucket, uint64_t id,
-                           enum gone_reason *reason, uint32_t *epoch)
+                           enum gone_reason *reason, uint32_t *word)
 {
     struct slice value;
     uint8_t key[13];
@@ -123,7 +130,7 @@ static bool find_in_bucket(struct machine *m, uint32_t bucket, uint64_t id,
 
     if ((row->bits[(id & 0xff) >> 3] & (1u << (id & 7))) != 0) {
         *reason = GONE_ACKED;
-        *epoch = 1;
+        *word = 1;
         return true;
     }
     if (!store_get(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id), &value)) {
@@ -134,24 +141,24 @@ static bool find_in_bucket(struct machine *m, uint32_t bucket, uint64_t id,
         return false;
     }
     *reason = (enum gone_reason)value.data[0];
-    *epoch = bytes_get_u32(value.data + 1);
+    *word = bytes_get_u32(value.data + 1);
     return true;
 }
 
-enum gone_reason gone_find(struct machine *m, uint64_t id, uint32_t *epoch)
+enum gone_reason gone_find(struct machine *m, uint64_t id, uint32_t *word)
 {
     enum gone_reason reason;
     uint32_t bucket = bucket_of(m->now_ms);
     bool more = true;
 
     while (more && forget_ms(bucket) > m->now_ms) {
-        if (find_in_bucket(m, bucket, id, &reason, epoch)) {
+        if (find_in_bucket(m, bucket, id, &reason, word)) {
             return reason;
         }
         more = bucket != 0;
         bucket--;
     }
-    *epoch = 0;
+    *word = 0;
     return GONE_UNKNOWN;
 }
 

@@ -7,7 +7,7 @@
  * `gone`, key: bucket u32 (minute of the event), kind u8, number u64
  *     kind 1: number = id / 256; value: 32 bytes, one bit per id: acked with epoch 1
  *     kind 2: number = id; value: u8 reason (enum gone_reason), u32 epoch of the
- *             ack or 0
+ *             ack, number of the queue it moved to (GONE_DEAD_LETTERED), or 0
  * Buckets are in time order: forgetting is a bounded delete at the low end. A record
  * is forgotten when LIMIT_ACK_MEMORY_MS have passed since the end of its minute.
  *
@@ -39,10 +39,11 @@ struct gone_cache {
 
 void gone_acked(struct machine *m, uint64_t id, uint32_t epoch);
 void gone_put(struct machine *m, uint64_t id, enum gone_reason reason);
+void gone_moved(struct machine *m, uint64_t id, uint32_t queue);
 
-/* GONE_UNKNOWN: nothing is remembered. *epoch is that of the ack, 0 for other reasons.
- */
-enum gone_reason gone_find(struct machine *m, uint64_t id, uint32_t *epoch);
+/* GONE_UNKNOWN: nothing is remembered. *word is the epoch of the ack, or the
+ * queue it moved to, 0 for other reasons. */
+enum gone_reason gone_find(struct machine *m, uint64_t id, uint32_t *word);
 
 /* Forget what is old: at most `budget` records. Returns how many. */
 uint32_t gone_sweep(struct machine *m, uint32_t budget);

@@ -2,17 +2,15 @@
 #include "raftlog/lease.h"
 
 #include "proto/check.h"
+#include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/retry.h"
 
-static void locate_gone(struct machine *m, const struct queue *q, uint64_t id,
+static void locate_gone(struct machine *m, struct queue *q, uint64_t id,
                         struct hold *hold)
 {
     hold->kind = HOLD_GONE;
-    hold->gone = gone_find(m, id, &hold->gone_epoch);
-    if (hold->gone == GONE_UNKNOWN && id < q->floor_id) {
-        hold->gone = GONE_PURGED;
-    }
+    hold->gone = place_gone(m, q, id, &hold->gone_epoch, &hold->moved_to);
 }
 
 void lease_locate(struct machine *m, struct queue *q, const struct receipt *receipt,
@@ -20,17 +18,18 @@ void lease_locate(struct machine *m, struct queue *q, const struct receipt *rece
 {
     struct slice value;
 
-    if (receipt->message < q->floor_id) {
-        locate_gone(m, q, receipt->message, hold);
-        return;
-    }
     /* The ordinary case: still leased, never extended. */
     hold->kind = HOLD_CURRENT;
     hold->place = (struct place){
         .state = MESSAGE_LEASED, .due_ms = receipt->deadline_ms, .extended = false};
     if (due_find(m, q->number, LANE_LEASE, receipt->deadline_ms, receipt->message,
                  &value)) {
-        if (place_slot(m, value, &hold->slot) && hold->slot.epoch != receipt->epoch) {
+        if (!place_slot(m, value, &hold->slot)) {
+            return;
+        }
+        if (place_is_purged(q, receipt->message, &hold->slot)) {
+            locate_gone(m, q, receipt->message, hold);
+        } else if (hold->slot.epoch != receipt->epoch) {
             hold->kind = HOLD_STALE;
         }
         return;
@@ -90,14 +89,24 @@ static int64_t policy_delay(struct machine *m, const struct queue *q, uint64_t i
     return retry_delay_ms(&config, slot->failures, random, id);
 }
 
-static bool has_given_up(const struct queue *q, const struct slot *slot)
+/* Whether this end gives the message up. A release is not the message's fault: it never
+ * does, unless it is deliveries that count, and this was one. */
+static enum dead_reason given_up(const struct queue *q, const struct slot *slot,
+                                 enum lease_end end)
 {
     int64_t limit = q->config.value[QUEUE_max_failures];
-    uint32_t count = q->config.value[QUEUE_max_failures_by] == BY_DELIVERIES
-                         ? slot->deliveries
-                         : slot->failures;
+    bool by_deliveries = q->config.value[QUEUE_max_failures_by] == BY_DELIVERIES;
+    uint32_t count = by_deliveries ? slot->deliveries : slot->failures;
 
-    return limit != 0 && (int64_t)count >= limit;
+    if (end == LEASE_REJECTED) {
+        return DEAD_REJECTED;
+    }
+    if (end == LEASE_PARKED || end == LEASE_UNDELIVERED ||
+        (end == LEASE_RELEASED && !by_deliveries) || limit == 0 ||
+        (int64_t)count < limit) {
+        return DEAD_NOT;
+    }
+    return by_deliveries ? DEAD_DELIVERIES : DEAD_FAILURES;
 }
 
 static void count_end(struct queue *q, struct slot *slot, enum lease_end end,
@@ -136,6 +145,7 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
                        struct slice reason, uint64_t random)
 {
     struct place place = {.state = MESSAGE_READY};
+    enum dead_reason dead;
 
     count_end(q, slot, end, reason);
     if (place_is_expired(m, q, slot)) {
@@ -144,11 +154,16 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
         place.state = MESSAGE_DELETED;
         return place;
     }
-    if (end == LEASE_PARKED) {
-        place.state = MESSAGE_PARKED;
-    } else if (end == LEASE_REJECTED || has_given_up(q, slot)) {
-        place.state = MESSAGE_PARKED;
+    dead = given_up(q, slot, end);
+    if (dead != DEAD_NOT) {
         q->dead_lettered++;
+        if (dead_letter_move(m, q, id, slot, dead)) {
+            place.state = MESSAGE_DELETED;
+            return place;
+        }
+    }
+    if (dead != DEAD_NOT || end == LEASE_PARKED) {
+        place.state = MESSAGE_PARKED;
     } else if (end == LEASE_FAILED && delay_ms < 0) {
         delay_ms = policy_delay(m, q, id, slot, random);
     }

@@ -5,6 +5,7 @@
  *     ^                 | release, fail, lapse
  *     |                 +--> READY | SCHEDULED (retry) | PARKED (given up)
  *     |                      | deleted (expired)
+ *     |                      | READY in the dead-letter queue (given up)
  *     +---- kick, due --+
  *
  * I6: the epoch grows at each claim, so at most one receipt is current. It does
@@ -30,6 +31,7 @@ struct hold {
     struct place place;
     enum gone_reason gone;
     uint32_t gone_epoch;
+    uint32_t moved_to; /* the queue, when it was dead-lettered */
 };
 
 void lease_locate(struct machine *m, struct queue *q, const struct receipt *receipt,
@@ -50,8 +52,9 @@ enum lease_end {
 };
 
 /* End an attempt whose entry was dropped. delay_ms < 0: the retry policy decides
- * (LEASE_FAILED). Gives the place the message is in now; MESSAGE_DELETED when it was
- * over its time. */
+ * (LEASE_FAILED). Gives the place the message is in now; MESSAGE_DELETED when it is
+ * not in this queue any more: it was over its time, or moved to the dead-letter queue.
+ */
 struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
                        struct slot *slot, enum lease_end end, int64_t delay_ms,
                        struct slice reason, uint64_t random);

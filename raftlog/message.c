@@ -17,7 +17,7 @@ static bool slot_is_fresh(const struct slot *slot)
     return slot->epoch == 0 && slot->deliveries == 0 && slot->failures == 0 &&
            slot->first_received_ms == 0 && slot->since_ms == 0 &&
            slot->expires_ms == 0 && slot->version == 0 && slot->consumer_len == 0 &&
-           slot->error_len == 0;
+           slot->error_len == 0 && slot->arrival == 0;
 }
 
 size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX])
@@ -25,7 +25,7 @@ size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX])
     bool fresh = slot_is_fresh(slot);
     uint8_t *p;
 
-    at[0] = fresh ? 1 : 2;
+    at[0] = fresh ? 1 : slot->arrival == 0 ? 2 : 3;
     at[1] = 0;
     bytes_put_u16(at + 2, slot->flags);
     bytes_put_u32(at + 4, slot->priority);
@@ -48,13 +48,19 @@ size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX])
     bytes_put_u16(p, slot->error_len);
     p += 2;
     memcpy(p, slot->error, slot->error_len);
-    return (size_t)(p - at) + slot->error_len;
+    p += slot->error_len;
+    if (slot->arrival != 0) {
+        bytes_put_u64(p, slot->arrival);
+        p += 8;
+    }
+    return (size_t)(p - at);
 }
 
 int slot_decode(struct slice value, struct slot *slot)
 {
     const uint8_t *at = value.data;
     uint32_t consumer_end;
+    uint32_t error_end;
 
     if (value.len < 20) {
         return HF_E_CORRUPT;
@@ -73,9 +79,10 @@ int slot_decode(struct slice value, struct slot *slot)
         slot->failures = 0;
         slot->epoch = 0;
         slot->version = 0;
+        slot->arrival = 0;
         return value.len == 20 ? HF_OK : HF_E_CORRUPT;
     }
-    if (at[0] != 2 || value.len < 63) {
+    if ((at[0] != 2 && at[0] != 3) || value.len < 63) {
         return HF_E_CORRUPT;
     }
     slot->first_received_ms = bytes_get_i64(at + 20);
@@ -92,11 +99,13 @@ int slot_decode(struct slice value, struct slot *slot)
     }
     memcpy(slot->consumer, at + 61, slot->consumer_len);
     slot->error_len = bytes_get_u16(at + consumer_end);
+    error_end = consumer_end + 2 + slot->error_len;
     if (slot->error_len > LIMIT_REASON ||
-        value.len != consumer_end + 2 + slot->error_len) {
+        value.len != error_end + (at[0] == 3 ? 8u : 0u)) {
         return HF_E_CORRUPT;
     }
     memcpy(slot->error, at + consumer_end + 2, slot->error_len);
+    slot->arrival = at[0] == 3 ? bytes_get_u64(at + error_end) : 0;
     return HF_OK;
 }
 

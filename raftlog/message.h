@@ -22,13 +22,15 @@
  * ones are left out.
  *
  * Slot: the value of an index entry.
- *     0  u8 form: 1 = never delivered, 2 = full    1  u8 reserved (0)
+ *     0  u8 form: 1 = never delivered, 2 = full, 3 = full, and it has moved
+ *     1  u8 reserved (0)
  *     2  u16 flags (SLOT_...)
  *     4  u32 priority    8  u32 bytes of body and attributes
  *    12  i64 position    [form 1 ends here, at 20]
  *    20  i64 first received    28  i64 leased since    36  i64 expires (0 = never)
  *    44  u32 deliveries    48  u32 failures    52  u32 epoch    56  u32 version
  *    60  u8 length of the consumer, bytes; u16 length of the last error, bytes
+ *     .  u64 arrival [form 3 only]
  *
  * When a layout changes the version or form grows and the old one stays readable. */
 #ifndef HF_RAFTLOG_MESSAGE_H
@@ -70,13 +72,16 @@ struct slot {
     uint32_t failures;
     uint32_t epoch;
     uint32_t version;
+    /* 0: it stands in the queue it was sent to. Else drawn from the ids when it moved
+     * here: what takes the place of the id when a purge asks how old it is. */
+    uint64_t arrival;
     uint8_t consumer_len;
     uint16_t error_len;
     uint8_t consumer[LIMIT_ACTOR]; /* who holds it, or held it last */
     uint8_t error[LIMIT_REASON];
 };
 
-#define SLOT_BYTES_MAX (60u + 3u + LIMIT_ACTOR + LIMIT_REASON)
+#define SLOT_BYTES_MAX (60u + 3u + LIMIT_ACTOR + LIMIT_REASON + 8u)
 
 size_t slot_encode(const struct slot *slot, uint8_t at[SLOT_BYTES_MAX]);
 /* HF_E_CORRUPT. */

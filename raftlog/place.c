@@ -3,6 +3,7 @@
 
 #include "proto/check.h"
 #include "raftlog/bytes.h"
+#include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 
 #define MOVED_BYTES 24u
@@ -67,17 +68,23 @@ static int64_t retention_end(const struct queue *q, int64_t position_ms)
     return position_ms + q->config.value[QUEUE_retention];
 }
 
-static void note_moved(struct machine *m, uint64_t id, struct slot *slot,
-                       struct place place)
+static void note_moved(struct machine *m, const struct queue *q, uint64_t id,
+                       struct slot *slot, struct place place)
 {
-    bool needed = place.state == MESSAGE_LEASED ? place.extended
-                                                : place.state == MESSAGE_SCHEDULED &&
-                                                      place.due_ms != slot->position_ms;
+    bool away = slot->arrival != 0;
+    bool needed =
+        away || (place.state == MESSAGE_LEASED ? place.extended
+                                               : place.state == MESSAGE_SCHEDULED &&
+                                                     place.due_ms != slot->position_ms);
     uint8_t key[8];
 
     if (needed) {
         uint8_t value[MOVED_BYTES] = {(uint8_t)place.state};
 
+        if (away) {
+            bytes_put_u32(value + 4, q->number);
+            bytes_put_i64(value + 16, slot->position_ms);
+        }
         bytes_put_i64(value + 8, place.due_ms);
         store_put(m->store, TREE_MOVED, moved_key(key, id),
                   slice_of(value, MOVED_BYTES));
@@ -96,7 +103,7 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
     uint8_t key[READY_KEY_BYTES];
     struct slice value;
 
-    note_moved(m, id, slot, place);
+    note_moved(m, q, id, slot, place);
     value = slice_of(bytes, slot_encode(slot, bytes));
     switch (place.state) {
     case MESSAGE_READY:
@@ -150,6 +157,9 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
         due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
         store_drop(m->store, TREE_DUE);
     }
+    if (slot->arrival != 0) {
+        records += dead_letter_forget(m, id);
+    }
     return records;
 }
 
@@ -187,67 +197,161 @@ static bool find_key(struct machine *m, enum store_tree tree, struct slice wante
            slice_equal(key, wanted) && place_slot(m, value, slot);
 }
 
-static bool find_moved(struct machine *m, struct queue *q, uint64_t id,
-                       struct slot *slot, struct place *place, bool *known)
+/* What the `moved` record says; queue 0 is the one the message was sent to. */
+struct moved {
+    enum message_state state;
+    uint32_t queue;
+    int64_t due_ms;
+    int64_t position_ms;
+};
+
+static bool read_moved(struct machine *m, uint64_t id, struct moved *moved)
 {
     uint8_t key[8];
     struct slice value;
-    enum lane lane;
 
-    *known = store_get(m->store, TREE_MOVED, moved_key(key, id), &value);
-    if (!*known) {
+    if (!store_get(m->store, TREE_MOVED, moved_key(key, id), &value)) {
         return false;
     }
     if (value.len != MOVED_BYTES) {
         store_fail(m->store, HF_E_CORRUPT);
         return false;
     }
-    place->state = (enum message_state)value.data[0];
-    place->due_ms = bytes_get_i64(value.data + 8);
-    place->extended = place->state == MESSAGE_LEASED;
-    lane = place->state == MESSAGE_LEASED ? LANE_LEASE : LANE_SCHEDULED;
-    if (!due_find(m, q->number, lane, place->due_ms, id, &value)) {
-        /* In another queue, or damaged; either way not here. */
+    moved->state = (enum message_state)value.data[0];
+    moved->queue = bytes_get_u32(value.data + 4);
+    moved->due_ms = bytes_get_i64(value.data + 8);
+    moved->position_ms = bytes_get_i64(value.data + 16);
+    return true;
+}
+
+/* In a place that has a key of its own, at this position. */
+static bool find_placed(struct machine *m, const struct queue *q, uint64_t id,
+                        enum message_state state, uint32_t priority,
+                        int64_t position_ms, struct slot *slot)
+{
+    uint8_t key[READY_KEY_BYTES];
+
+    return state == MESSAGE_READY
+               ? find_key(m, TREE_READY,
+                          ready_key(key, q->number, priority, position_ms, id), slot)
+               : find_key(m, TREE_PARKED, parked_key(key, q->number, position_ms, id),
+                          slot);
+}
+
+static bool find_moved(struct machine *m, const struct queue *q, uint64_t id,
+                       const struct message *message, const struct moved *moved,
+                       struct slot *slot, struct place *place)
+{
+    bool here =
+        moved->queue != 0 ? moved->queue == q->number : message->queue == q->number;
+    struct slice value;
+
+    if (!here) {
         return false;
     }
-    return place_slot(m, value, slot);
+    place->state = moved->state;
+    place->due_ms = moved->due_ms;
+    place->extended = moved->state == MESSAGE_LEASED;
+    switch (moved->state) {
+    case MESSAGE_LEASED:
+    case MESSAGE_SCHEDULED:
+        return due_find(m, q->number,
+                        moved->state == MESSAGE_LEASED ? LANE_LEASE : LANE_SCHEDULED,
+                        moved->due_ms, id, &value) &&
+               place_slot(m, value, slot);
+    default:
+        return find_placed(m, q, id, moved->state, message->priority,
+                           moved->position_ms, slot);
+    }
+}
+
+/* Where its record says; with nothing there it is leased. */
+static bool find_unmoved(struct machine *m, const struct queue *q, uint64_t id,
+                         const struct message *message, struct slot *slot,
+                         struct place *place)
+{
+    struct slice value;
+
+    if (message->queue != q->number) {
+        return false;
+    }
+    place->state = MESSAGE_READY;
+    if (find_placed(m, q, id, MESSAGE_READY, message->priority, message->position_ms,
+                    slot)) {
+        return true;
+    }
+    place->state = MESSAGE_SCHEDULED;
+    place->due_ms = message->position_ms;
+    if (due_find(m, q->number, LANE_SCHEDULED, message->position_ms, id, &value)) {
+        return place_slot(m, value, slot);
+    }
+    place->state = MESSAGE_PARKED;
+    place->due_ms = 0;
+    if (find_placed(m, q, id, MESSAGE_PARKED, 0, message->position_ms, slot)) {
+        return true;
+    }
+    if (id >= q->floor_id) {
+        place->state = MESSAGE_LEASED;
+    } else {
+        *place = (struct place){.state = MESSAGE_DELETED};
+    }
+    return false;
 }
 
 bool place_find(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
                 struct place *place)
 {
+    const struct place nowhere = {.state = MESSAGE_DELETED};
     struct message message;
-    uint8_t key[READY_KEY_BYTES];
-    struct slice value;
-    bool known;
+    struct moved moved;
+    bool found;
 
-    *place = (struct place){.state = MESSAGE_DELETED};
-    if (find_moved(m, q, id, slot, place, &known)) {
-        return true;
-    }
-    *place = (struct place){.state = MESSAGE_DELETED};
-    if (known || !message_peek(m->store, id, &message) || message.queue != q->number) {
+    *place = nowhere;
+    if (!message_peek(m->store, id, &message)) {
         return false;
     }
-    place->state = MESSAGE_READY;
-    if (find_key(m, TREE_READY,
-                 ready_key(key, q->number, message.priority, message.position_ms, id),
-                 slot)) {
-        return true;
+    if (!read_moved(m, id, &moved)) {
+        found = find_unmoved(m, q, id, &message, slot, place);
+        if (!found) {
+            return false;
+        }
+    } else {
+        found = find_moved(m, q, id, &message, &moved, slot, place);
     }
-    place->state = MESSAGE_SCHEDULED;
-    place->due_ms = message.position_ms;
-    if (due_find(m, q->number, LANE_SCHEDULED, message.position_ms, id, &value)) {
-        return place_slot(m, value, slot);
+    if (!found || place_is_purged(q, id, slot)) {
+        *place = nowhere;
+        return false;
     }
-    place->state = MESSAGE_PARKED;
-    place->due_ms = 0;
-    if (find_key(m, TREE_PARKED, parked_key(key, q->number, message.position_ms, id),
-                 slot)) {
-        return true;
+    return true;
+}
+
+enum gone_reason place_gone(struct machine *m, struct queue *q, uint64_t id,
+                            uint32_t *epoch, uint32_t *moved_to)
+{
+    struct moved moved = {.queue = 0};
+    struct queue *other;
+    struct slot slot;
+    struct place place;
+    enum gone_reason reason;
+
+    *epoch = 0;
+    *moved_to = 0;
+    if (read_moved(m, id, &moved) && moved.queue != 0 && moved.queue != q->number) {
+        other = queue_find_number(&m->queues, moved.queue);
+        if (other != NULL && place_find(m, other, id, &slot, &place)) {
+            *moved_to = moved.queue;
+            return GONE_DEAD_LETTERED;
+        }
     }
-    place->state = MESSAGE_LEASED;
-    return false;
+    reason = gone_find(m, id, epoch);
+    if (reason == GONE_DEAD_LETTERED) {
+        /* The word beside the reason is the queue. One that it came to says nothing
+         * about how it left there. */
+        *moved_to = *epoch != q->number ? *epoch : 0;
+        *epoch = 0;
+        reason = *moved_to != 0 ? GONE_DEAD_LETTERED : GONE_UNKNOWN;
+    }
+    return reason == GONE_UNKNOWN && id < q->floor_id ? GONE_PURGED : reason;
 }
 
 bool place_is_expired(const struct machine *m, const struct queue *q,

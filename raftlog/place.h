@@ -9,9 +9,10 @@
  * scheduled ones stand in due order and then in send order, and every ready or parked
  * key can be derived from the message record.
  *
- * `moved`, key id u64, value u8 state, 7 bytes reserved (0), i64 due, 8 bytes reserved
- * (0): only for a place that can be derived neither from a receipt nor from the
- * message record: an extended lease, a retry delay.
+ * `moved`, key id u64, value u8 state, 3 bytes reserved (0), u32 queue (0 = the one it
+ * was sent to), i64 due (LEASED, SCHEDULED), i64 position (of a queue that is not 0):
+ * only for a place that can be derived neither from a receipt nor from the message
+ * record: an extended lease, a retry delay, every place in another queue.
  *
  * I4: each live message has exactly one entry, counted in its queue's hot record.
  * I5: a slot carries SLOT_MOVED exactly when there is a `moved` record. */
@@ -34,6 +35,13 @@ struct slice ready_key(uint8_t key[READY_KEY_BYTES], uint32_t queue, uint32_t pr
 struct slice parked_key(uint8_t key[PARKED_KEY_BYTES], uint32_t queue,
                         int64_t position_ms, uint64_t id);
 
+/* Gone for every reader, because the queue was purged after it came. */
+static inline bool place_is_purged(const struct queue *q, uint64_t id,
+                                   const struct slot *slot)
+{
+    return (slot->arrival != 0 ? slot->arrival : id) < q->floor_id;
+}
+
 /* Enter a place: entry, counters, bounds, `moved`. Changes only flags of the slot. */
 void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
                struct place place);
@@ -54,11 +62,16 @@ uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id,
 /* Read the slot of an entry; fails the store and returns false when it is damaged. */
 bool place_slot(struct machine *m, struct slice value, struct slot *slot);
 
-/* Find a message by id alone, with the cursor of its tree on it. False: it is gone, or
- * it is leased under a deadline that only its receipt knows (then place->state is
- * LEASED). */
+/* Find a message by id alone, with the cursor of its tree on it. False: it is not in
+ * this queue (then place->state is DELETED), or it is leased under a deadline that only
+ * its receipt knows (then place->state is LEASED). */
 bool place_find(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
                 struct place *place);
+
+/* Why the message is not in this queue. *epoch is that of an ack, else 0; *moved_to the
+ * number of the queue it went to (GONE_DEAD_LETTERED), else 0. */
+enum gone_reason place_gone(struct machine *m, struct queue *q, uint64_t id,
+                            uint32_t *epoch, uint32_t *moved_to);
 
 /* The message is over its retention or ttl and may be removed (never during a lease).
  */

@@ -6,8 +6,9 @@
 
 #include <stdlib.h>
 
-#define HOT_BYTES        192u
-#define CONFIG_BYTES_MAX (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u)
+#define HOT_BYTES 192u
+#define CONFIG_BYTES_MAX                                                               \
+    (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u + LIMIT_QUEUE_NAME)
 
 bool queue_name_valid(struct slice name)
 {
@@ -82,7 +83,18 @@ static size_t config_encode(const struct queue *q, uint8_t at[CONFIG_BYTES_MAX])
     memcpy(p + 4, q->name, q->name_len);
     p += 4 + q->name_len;
     for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
-        bytes_put_u16(p, queue_attribute_info((enum queue_attribute)i)->number);
+        enum queue_attribute a = (enum queue_attribute)i;
+        const struct queue_attribute_info *info = queue_attribute_info(a);
+
+        bytes_put_u16(p, info->number);
+        if (info->type == ATTRIBUTE_TEXT) {
+            struct slice text = queue_config_text(&q->config, a);
+
+            bytes_put_u16(p + 2, (uint16_t)text.len);
+            memcpy(p + 4, text.data, text.len);
+            p += 4 + text.len;
+            continue;
+        }
         bytes_put_u16(p + 2, 8);
         bytes_put_i64(p + 4, q->config.value[i]);
         p += 12;
@@ -120,8 +132,17 @@ static int config_decode(struct queue *q, struct slice value)
             q->name_len = (uint8_t)len;
         }
         for (unsigned i = 0; i < QUEUE_ATTRIBUTES; i++) {
-            if (queue_attribute_info((enum queue_attribute)i)->number == number &&
-                len == 8) {
+            enum queue_attribute a = (enum queue_attribute)i;
+            const struct queue_attribute_info *info = queue_attribute_info(a);
+
+            if (info->number != number) {
+                continue;
+            }
+            if (info->type == ATTRIBUTE_TEXT) {
+                if (!queue_config_set_text(&q->config, a, slice_of(p, len))) {
+                    return HF_E_CORRUPT;
+                }
+            } else if (len == 8) {
                 q->config.value[i] = bytes_get_i64(p);
             }
         }
@@ -130,7 +151,7 @@ static int config_decode(struct queue *q, struct slice value)
     return HF_OK;
 }
 
-void queue_config_store(struct queue *q, struct store *s)
+static void config_store(struct queue *q, struct store *s)
 {
     uint8_t key[4];
     uint8_t value[CONFIG_BYTES_MAX];
@@ -171,6 +192,52 @@ static struct queue **bucket_by_name(const struct queue_table *t, struct slice n
     return &t->by_name[hash_name(name) & (t->buckets - 1)];
 }
 
+static void link_source(struct queue_table *t, struct queue *q)
+{
+    struct slice target = queue_config_text(&q->config, QUEUE_dead_letter);
+    struct queue **bucket;
+
+    q->next_source = NULL;
+    q->source_link = NULL;
+    if (q->name_len == 0 || target.len == 0) {
+        return;
+    }
+    bucket = &t->by_dead_letter[hash_name(target) & (t->buckets - 1)];
+    q->next_source = *bucket;
+    q->source_link = bucket;
+    if (*bucket != NULL) {
+        (*bucket)->source_link = &q->next_source;
+    }
+    *bucket = q;
+}
+
+static void unlink_source(struct queue *q)
+{
+    if (q->source_link != NULL) {
+        *q->source_link = q->next_source;
+        if (q->next_source != NULL) {
+            q->next_source->source_link = q->source_link;
+        }
+        q->next_source = NULL;
+        q->source_link = NULL;
+    }
+}
+
+const struct queue *queue_find_source(const struct queue_table *t, struct slice name)
+{
+    const struct queue *q;
+
+    if (t->buckets == 0 || name.len == 0) {
+        return NULL;
+    }
+    q = t->by_dead_letter[hash_name(name) & (t->buckets - 1)];
+    while (q != NULL &&
+           !slice_equal(queue_config_text(&q->config, QUEUE_dead_letter), name)) {
+        q = q->next_source;
+    }
+    return q;
+}
+
 static void link_queue(struct queue_table *t, struct queue *q)
 {
     struct queue **bucket = bucket_by_number(t, q->number);
@@ -182,6 +249,7 @@ static void link_queue(struct queue_table *t, struct queue *q)
         q->next_by_name = *bucket;
         *bucket = q;
     }
+    link_source(t, q);
 }
 
 static int table_grow(struct queue_table *t)
@@ -190,6 +258,7 @@ static int table_grow(struct queue_table *t)
     struct queue **all = realloc(t->all, capacity * sizeof(struct queue *));
     struct queue **by_number;
     struct queue **by_name;
+    struct queue **by_dead_letter;
 
     if (all == NULL) {
         return HF_E_MEMORY_LOW;
@@ -197,15 +266,19 @@ static int table_grow(struct queue_table *t)
     t->all = all;
     by_number = calloc(2 * capacity, sizeof(struct queue *));
     by_name = calloc(2 * capacity, sizeof(struct queue *));
-    if (by_number == NULL || by_name == NULL) {
+    by_dead_letter = calloc(2 * capacity, sizeof(struct queue *));
+    if (by_number == NULL || by_name == NULL || by_dead_letter == NULL) {
         free(by_number);
         free(by_name);
+        free(by_dead_letter);
         return HF_E_MEMORY_LOW;
     }
     free(t->by_number);
     free(t->by_name);
+    free(t->by_dead_letter);
     t->by_number = by_number;
     t->by_name = by_name;
+    t->by_dead_letter = by_dead_letter;
     t->buckets = 2 * capacity;
     t->capacity = capacity;
     for (uint32_t i = 0; i < t->count; i++) {
@@ -379,6 +452,7 @@ void queue_table_done(struct queue_table *t)
     free(t->all);
     free(t->by_number);
     free(t->by_name);
+    free(t->by_dead_letter);
     free(t->dirty.numbers);
     free(t->touched.numbers);
     memset(t, 0, sizeof *t);
@@ -409,10 +483,30 @@ struct queue *queue_add(struct queue_table *t, struct store *s, uint32_t number,
         return NULL;
     }
     store_put(s, TREE_QNAME, name, number_key(value, number));
-    queue_config_store(q, s);
+    config_store(q, s);
     queue_changed(t, q);
     queue_touch(t, q);
     return q;
+}
+
+void queue_configure(struct queue_table *t, struct store *s, struct queue *q,
+                     const struct queue_config *config)
+{
+    unlink_source(q);
+    q->config = *config;
+    link_source(t, q);
+    q->config_version++;
+    config_store(q, s);
+    queue_changed(t, q);
+}
+
+bool queue_is_full(const struct queue *q, uint64_t bytes)
+{
+    uint64_t max_messages = (uint64_t)q->config.value[QUEUE_max_messages];
+    uint64_t max_bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
+
+    return (max_messages != 0 && queue_messages(q) >= max_messages) ||
+           (max_bytes != 0 && (q->bytes > max_bytes || bytes > max_bytes - q->bytes));
 }
 
 void queue_unname(struct queue_table *t, struct store *s, struct queue *q)
@@ -420,6 +514,7 @@ void queue_unname(struct queue_table *t, struct store *s, struct queue *q)
     if (q->name_len != 0) {
         (void)store_delete(s, TREE_QNAME, name_of(q));
         unlink_name(t, q);
+        unlink_source(q);
         q->name_len = 0;
     }
     q->flags |= QUEUE_DELETED;

@@ -17,8 +17,8 @@
  *   152  u32 flags    156  u32 config version    160  32 bytes reserved (0)
  *
  * qconf record: u16 version 1, then {u16 attribute number, u16 length, value} in
- * rising order; number 0 is the name, the others are i64. All attributes are stored,
- * so that a new default changes no queue that exists.
+ * rising order; number 0 is the name, the others are i64 or text. All attributes are
+ * stored, so that a new default changes no queue that exists.
  *
  * I1: counters are exact: each live message is counted in exactly one state, and
  *     `bytes` holds its body and attributes. All are 0 exactly when the queue is
@@ -62,6 +62,8 @@ struct queue {
     uint32_t position; /* in queue_table.all */
     struct queue *next_by_number;
     struct queue *next_by_name;
+    struct queue *next_source; /* another one whose dead letters go to the same name */
+    struct queue **source_link;
     uint8_t name_len;
     uint8_t name[LIMIT_QUEUE_NAME];
 };
@@ -70,6 +72,9 @@ static inline uint64_t queue_messages(const struct queue *q)
 {
     return q->ready + q->leased + q->scheduled + q->parked;
 }
+
+/* A message of so many bytes would break max_messages or max_bytes. */
+bool queue_is_full(const struct queue *q, uint64_t bytes);
 
 /* Numbers in a list that grows; a queue is on it at most once (its flag says so). */
 struct number_list {
@@ -84,7 +89,8 @@ struct queue_table {
     uint32_t capacity;
     struct queue **by_number;
     struct queue **by_name;
-    uint32_t buckets; /* a power of two */
+    struct queue **by_dead_letter; /* named queues, by the name in dead_letter */
+    uint32_t buckets;              /* a power of two */
     struct number_list dirty;
     struct number_list touched;
     bool out_of_memory;
@@ -101,8 +107,11 @@ struct queue *queue_find_number(const struct queue_table *t, uint32_t number);
 struct queue *queue_add(struct queue_table *t, struct store *s, uint32_t number,
                         struct slice name, const struct queue_config *config,
                         uint64_t salt);
-/* Write changed attributes. */
-void queue_config_store(struct queue *q, struct store *s);
+/* Change the attributes. */
+void queue_configure(struct queue_table *t, struct store *s, struct queue *q,
+                     const struct queue_config *config);
+/* A queue whose dead letters go to this name; NULL: there is none. */
+const struct queue *queue_find_source(const struct queue_table *t, struct slice name);
 /* Free the name: the queue goes on without one until it is swept. */
 void queue_unname(struct queue_table *t, struct store *s, struct queue *q);
 /* Forget the queue. Frees q. */

@@ -4,6 +4,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
+#include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/state.h"
 
@@ -94,6 +95,15 @@ static void out_of_memory(struct op_reply *reply)
     reply->error.status = HF_E_MEMORY_LOW;
 }
 
+/* Only what was there before a purge is looked into. */
+static bool is_purged(const struct queue *q, uint64_t id, struct slice value)
+{
+    struct slot slot;
+
+    return id < q->floor_id && slot_decode(value, &slot) == HF_OK &&
+           place_is_purged(q, id, &slot);
+}
+
 /* Only what is scheduled and due waits to be fired: normally nothing, at most for
  * moments. */
 static uint64_t count_overdue(struct machine *m, const struct queue *q, int64_t now_ms)
@@ -111,7 +121,7 @@ static uint64_t count_overdue(struct machine *m, const struct queue *q, int64_t 
                       due_key(from, q->number, LANE_SCHEDULED, 0, 0), &key, &value);
     while (more && count < OVERDUE_COUNT_MAX && memcmp(key.data, from, 5) == 0 &&
            bytes_get_i64(key.data + 5) <= now_ms) {
-        count += bytes_get_u64(key.data + 13) >= q->floor_id;
+        count += !is_purged(q, bytes_get_u64(key.data + 13), value);
         more = store_next(m->store, TREE_DUE, &key, &value);
     }
     return count;
@@ -359,7 +369,7 @@ static void peek_range(struct machine *m, const struct queue *q,
             return;
         }
         memcpy(last, key.data, r->key_len);
-        if (bytes_get_u64(key.data + r->key_len - 8) < q->floor_id) {
+        if (is_purged(q, bytes_get_u64(key.data + r->key_len - 8), value)) {
             skipped++;
         } else {
             struct op_message *out = &page->messages[page->count];

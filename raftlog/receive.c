@@ -82,7 +82,7 @@ static uint32_t take(struct machine *m, struct queue *q, const struct apply *a,
         if (!place_slot(m, value, &claim->slot)) {
             break;
         }
-        if (claim->id < q->floor_id) {
+        if (place_is_purged(q, claim->id, &claim->slot)) {
             store_drop(m->store, TREE_READY);
             removed += place_sweep(m, q, claim->id, &claim->slot);
         } else if (place_is_expired(m, q, &claim->slot)) {

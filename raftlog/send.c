@@ -45,15 +45,6 @@ int check_send(struct machine *m, const struct op_send *op, struct op_error *err
     return HF_OK;
 }
 
-static bool is_full(const struct queue *q, uint64_t bytes)
-{
-    uint64_t max_messages = (uint64_t)q->config.value[QUEUE_max_messages];
-    uint64_t max_bytes = (uint64_t)q->config.value[QUEUE_max_bytes];
-
-    return (max_messages != 0 && queue_messages(q) >= max_messages) ||
-           (max_bytes != 0 && (q->bytes > max_bytes || bytes > max_bytes - q->bytes));
-}
-
 static int check_fields(struct machine *m, const struct queue *q,
                         const struct op_send_entry *e, struct op_error *error)
 {
@@ -148,7 +139,7 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
                             limit);
         return;
     }
-    if (is_full(q, bytes)) {
+    if (queue_is_full(q, bytes)) {
         (void)refuse(&m->arena, &result->error, HF_E_QUEUE_FULL, "queue",
                      "the queue holds %llu messages and %llu bytes: consume or raise "
                      "max_messages "

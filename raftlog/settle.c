@@ -10,6 +10,7 @@
  *   back otherwise, parked   deleted, late  StaleReceipt        StaleReceipt
  *   handed out again         StaleReceipt   StaleReceipt        StaleReceipt
  *   acked by this receipt    already        MessageNotFound     MessageNotFound
+ *   in a dead-letter queue   MessageNotFound, which says where
  *
  * The leader's own releases (undelivered, closed) are StaleReceipt, too, once the
  * receive was asked again under its attempt id.
@@ -55,10 +56,22 @@ static const char *gone_name(enum gone_reason reason)
 }
 
 static void answer_gone(struct machine *m, struct op_settle_result *r,
-                        enum gone_reason reason)
+                        enum gone_reason reason, uint32_t moved_to)
 {
+    const struct queue *to;
+
     r->error.gone = reason;
-    if (reason == GONE_UNKNOWN) {
+    if (reason == GONE_DEAD_LETTERED) {
+        to = queue_find_number(&m->queues, moved_to);
+        if (to == NULL || to->name_len == 0) {
+            (void)refuse(&m->arena, &r->error, HF_E_MESSAGE_NOT_FOUND, "receipt",
+                         "the message was dead-lettered, to a queue that is deleted");
+            return;
+        }
+        (void)refuse(&m->arena, &r->error, HF_E_MESSAGE_NOT_FOUND, "receipt",
+                     "the message was dead-lettered, to the queue %.*s",
+                     (int)to->name_len, (const char *)to->name);
+    } else if (reason == GONE_UNKNOWN) {
         (void)refuse(&m->arena, &r->error, HF_E_MESSAGE_NOT_FOUND, "receipt",
                      "the message is gone, longer ago than the queue remembers");
     } else {
@@ -92,7 +105,7 @@ static bool read_receipt(struct machine *m, const struct queue *q, struct slice 
         const struct queue *other = queue_find_number(&m->queues, number);
 
         if (other == NULL || (other->flags & QUEUE_DELETED) != 0) {
-            answer_gone(m, r, GONE_QUEUE_DELETED);
+            answer_gone(m, r, GONE_QUEUE_DELETED, 0);
             return false;
         }
     }
@@ -276,7 +289,7 @@ static void settle_one(struct settling *s, const struct op_settle_entry *e,
             r->state = MESSAGE_DELETED;
             break;
         }
-        answer_gone(s->m, r, h.gone);
+        answer_gone(s->m, r, h.gone, h.moved_to);
         break;
     }
     s->m->chain = machine_mix(s->m->chain, receipt.message);

@@ -45,7 +45,8 @@
     X(SESSION, session, 16)                                                            \
     X(SENT, sent, 16)                                                                  \
     X(ATTEMPT, attempt, 24)                                                            \
-    X(GONE, gone, 13)
+    X(GONE, gone, 13)                                                                  \
+    X(DEAD, dead, 12)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -73,17 +73,22 @@ void sweep_expect(struct machine *m, struct queue *q)
     }
 }
 
-/* Drop the record under the cursor with its message. Returns what it cost. */
+/* Drop the record under the cursor with its message if it was purged. Returns what it
+ * cost. */
 static uint32_t remove_purged(struct machine *m, struct queue *q, enum store_tree tree,
                               struct slice key, struct slice value, uint64_t id)
 {
     struct slot slot;
 
+    /* Arrivals are greater than ids, and have no ttl. */
+    if (id >= q->floor_id) {
+        return 0;
+    }
     if (tree == TREE_DUE && key.data[4] == LANE_EXPIRE) {
         store_drop(m->store, tree);
         return 0;
     }
-    if (!place_slot(m, value, &slot)) {
+    if (!place_slot(m, value, &slot) || !place_is_purged(q, id, &slot)) {
         return 0;
     }
     store_drop(m->store, tree);
@@ -119,9 +124,7 @@ bool sweep_step(struct machine *m, struct queue *q, uint32_t *budget)
         memcpy(w.from, key.data, len);
         bytes_put_u64(w.from + len - 8,
                       id + 1); /* ids end long before the last number */
-        if (id < q->floor_id) {
-            cost += remove_purged(m, q, tree, key, value, id);
-        }
+        cost += remove_purged(m, q, tree, key, value, id);
         *budget -= cost < *budget ? cost : *budget;
     }
     sweep_restart(m, q);
@@ -148,7 +151,7 @@ static void expire_ready(struct machine *m, struct queue *q, uint32_t *budget)
             return;
         }
         priority = bytes_get_u32(key.data + 4);
-        if (id < q->floor_id) {
+        if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_READY);
             cost = 1 + place_sweep(m, q, id, &slot) / 16;
         } else if (place_is_expired(m, q, &slot)) {
@@ -179,7 +182,7 @@ static void expire_parked(struct machine *m, struct queue *q, uint32_t *budget)
         if (!place_slot(m, value, &slot)) {
             return;
         }
-        if (id < q->floor_id) {
+        if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_PARKED);
             cost = 1 + place_sweep(m, q, id, &slot) / 16;
         } else if (place_is_expired(m, q, &slot)) {

@@ -2,6 +2,7 @@
  * tests, and for a node that is asked to check itself; memory grows with the number of
  * messages. */
 #include "raftlog/bytes.h"
+#include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/place.h"
 
@@ -17,6 +18,10 @@ struct seen {
     uint16_t slot_flags;
     int64_t expires_ms;
     bool moved;
+    bool away;      /* it stands in another queue than it was sent to */
+    uint32_t queue; /* where it stands */
+    int64_t position_ms;
+    uint32_t letters; /* moves that are remembered */
 };
 
 /* What was counted of one queue. */
@@ -137,7 +142,12 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         (state == MESSAGE_PARKED && slot.position_ms != at_ms)) {
         return wrong(v, "slot and key of message %llu differ", (unsigned long long)id);
     }
-    if (state == MESSAGE_SCHEDULED &&
+    if (slot.arrival != 0 && ((slot.flags & SLOT_MOVED) == 0 || slot.arrival <= id ||
+                              slot.arrival >= v->m->next_id)) {
+        return wrong(v, "message %llu is away without a record of it",
+                     (unsigned long long)id);
+    }
+    if (state == MESSAGE_SCHEDULED && slot.arrival == 0 &&
         ((slot.flags & SLOT_MOVED) != 0) != (slot.position_ms != at_ms)) {
         return wrong(
             v, "message %llu is scheduled off its position without a record of it",
@@ -145,7 +155,10 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
     }
     seen->slot_flags = slot.flags;
     seen->expires_ms = slot.expires_ms;
-    if (id < q->floor_id) {
+    seen->away = slot.arrival != 0;
+    seen->queue = number;
+    seen->position_ms = slot.position_ms;
+    if (place_is_purged(q, id, &slot)) {
         if ((q->flags & QUEUE_SWEEPING) == 0) {
             return wrong(v, "message %llu is purged and nobody sweeps",
                          (unsigned long long)id);
@@ -228,12 +241,31 @@ static int see_moved(void *ctx, struct slice key, struct slice value)
     struct verify *v = ctx;
     struct seen *seen = find_seen(v, bytes_get_u64(key.data));
 
-    (void)value;
+    if (seen->id == 0) {
+        return wrong(v, "a moved record of message %llu, which is not there",
+                     (unsigned long long)bytes_get_u64(key.data));
+    }
     seen->moved = true;
-    return seen->id != 0
-               ? HF_OK
-               : wrong(v, "a moved record of message %llu, which is not there",
-                       (unsigned long long)bytes_get_u64(key.data));
+    if (bytes_get_u32(value.data + 4) != (seen->away ? seen->queue : 0) ||
+        bytes_get_i64(value.data + 16) != (seen->away ? seen->position_ms : 0)) {
+        return wrong(v, "the moved record of message %llu says another place",
+                     (unsigned long long)seen->id);
+    }
+    return HF_OK;
+}
+
+static int see_dead(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct seen *seen = find_seen(v, bytes_get_u64(key.data));
+    struct dead_letter letter;
+
+    if (seen->id == 0 || dead_letter_decode(value, &letter) != HF_OK) {
+        return wrong(v, "a dead-letter record of message %llu is left over or damaged",
+                     (unsigned long long)bytes_get_u64(key.data));
+    }
+    seen->letters++;
+    return HF_OK;
 }
 
 static int see_name(void *ctx, struct slice key, struct slice value)
@@ -310,6 +342,10 @@ static int compare(struct verify *v)
             return wrong(v, "message %llu and its moved record disagree",
                          (unsigned long long)seen->id);
         }
+        if (seen->away != (seen->letters != 0) || seen->letters > LIMIT_DEAD_LETTERS) {
+            return wrong(v, "message %llu remembers %u moves",
+                         (unsigned long long)seen->id, seen->letters);
+        }
     }
     for (uint32_t i = 0; i < v->m->queues.count; i++) {
         int rc = compare_queue(v, v->m->queues.all[i], &v->tallies[i]);
@@ -338,7 +374,7 @@ static int read_all(struct verify *v)
     } steps[] = {
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
-        {TREE_QNAME, see_name},    {TREE_SESSION, see_session},
+        {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

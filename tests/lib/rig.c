@@ -373,6 +373,15 @@ int rig_set(struct rig *r, const char *queue, const char *name, long long value)
     return rig_apply(r, &q)->error.status;
 }
 
+int rig_set_text(struct rig *r, const char *queue, const char *name, const char *value)
+{
+    struct op_request q = {.op = OP_QUEUE_SET};
+
+    q.queue_set.queue = slice_text(queue);
+    q.queue_set.attributes = rig_attribute_text(r, name, value);
+    return rig_apply(r, &q)->error.status;
+}
+
 static uint64_t send_entry(struct rig *r, const char *queue, struct op_send_entry *e)
 {
     struct op_request q = {.op = OP_SEND};

@@ -73,8 +73,9 @@ struct op_settle_result *rig_settle(struct rig *r, const char *queue,
 struct op_queue_info *rig_stats(struct rig *r, const char *queue);
 struct op_receive_reply *rig_peek(struct rig *r, const char *queue,
                                   enum message_state state, uint32_t limit);
-/* Set one attribute to an integer; gives the status. */
+/* Set one attribute to an integer, or to a text; gives the status. */
 int rig_set(struct rig *r, const char *queue, const char *name, long long value);
+int rig_set_text(struct rig *r, const char *queue, const char *name, const char *value);
 
 /* msgpack maps for attributes, in the rig's arena. */
 struct slice rig_attribute(struct rig *r, const char *name, long long value);

@@ -167,29 +167,83 @@ static bool is_given_up(const struct model_config *c, const struct model_message
     return c->max_failures != 0 && n >= c->max_failures;
 }
 
+static bool is_full(const struct model *m, int queue, uint64_t bytes)
+{
+    const struct model_config *c = &m->queues[queue].config;
+
+    return (c->max_messages != 0 && count_all(m, queue) >= (uint64_t)c->max_messages) ||
+           (c->max_bytes != 0 && count_bytes(m, queue) + bytes > (uint64_t)c->max_bytes);
+}
+
+/* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
+static bool give_up(struct model *m, struct model_message *msg)
+{
+    struct model_queue *q = &m->queues[msg->queue];
+    int to = queue_of(m, slice_text(q->config.dead_letter));
+
+    q->dead_lettered++;
+    msg->due_ms = 0;
+    if (to < 0 || is_full(m, to, msg->bytes)) {
+        msg->state = MESSAGE_PARKED;
+        return false;
+    }
+    remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[to].number);
+    m->next_id++; /* arrivals are numbered with the messages */
+    msg->queue = to;
+    msg->state = MESSAGE_READY;
+    msg->position_ms = m->now_ms;
+    msg->first_received_ms = 0;
+    msg->expires_ms = 0;
+    msg->deliveries = 0;
+    msg->failures = 0;
+    msg->retry = false;
+    msg->lapsed = false;
+    msg->repeated = false;
+    return true;
+}
+
+static void lapse(struct model *m, struct model_message *msg)
+{
+    struct model_queue *q = &m->queues[msg->queue];
+
+    msg->failures++;
+    q->failed++;
+    msg->lapsed = true;
+    (void)snprintf(msg->error, sizeof msg->error, "lease_expired");
+    if (is_expired(m, msg)) {
+        expire(m, msg);
+    } else if (is_given_up(&q->config, msg)) {
+        (void)give_up(m, msg);
+    } else {
+        msg->state = MESSAGE_READY;
+        msg->due_ms = 0;
+    }
+}
+
+/* The first lease of a queue that is over. Their order counts where a dead-letter queue
+ * has room for some of them only. */
+static struct model_message *first_lapsed(struct model *m, uint32_t queue_number)
+{
+    struct model_message *best = NULL;
+
+    for (uint32_t i = 0; i < m->count && m->grace_ms <= m->now_ms; i++) {
+        struct model_message *msg = &m->messages[i];
+
+        if (m->queues[msg->queue].number == queue_number &&
+            msg->state == MESSAGE_LEASED && msg->due_ms <= m->now_ms &&
+            (best == NULL || msg->due_ms < best->due_ms ||
+             (msg->due_ms == best->due_ms && msg->id < best->id))) {
+            best = msg;
+        }
+    }
+    return best;
+}
+
 static void fire_one(struct model *m, uint64_t id)
 {
     struct model_message *msg = find(m, id);
-    struct model_queue *q = &m->queues[msg->queue];
 
     if (msg->state == MESSAGE_LEASED) {
-        if (msg->due_ms > m->now_ms || m->grace_ms > m->now_ms) {
-            return;
-        }
-        msg->failures++;
-        q->failed++;
-        msg->lapsed = true;
-        (void)snprintf(msg->error, sizeof msg->error, "lease_expired");
-        if (is_expired(m, msg)) {
-            expire(m, msg);
-            return;
-        }
-        msg->state = MESSAGE_READY;
-        msg->due_ms = 0;
-        if (is_given_up(&q->config, msg)) {
-            msg->state = MESSAGE_PARKED;
-            q->dead_lettered++;
-        }
         return;
     }
     if (msg->state == MESSAGE_SCHEDULED && msg->due_ms <= m->now_ms) {
@@ -222,6 +276,10 @@ void model_fire(struct model *m, uint32_t queue_number)
         fire_chores(m);
         return;
     }
+    for (struct model_message *msg = first_lapsed(m, queue_number); msg != NULL;
+         msg = first_lapsed(m, queue_number)) {
+        lapse(m, msg);
+    }
     for (uint32_t i = m->count; i > 0; i--) {
         /* The last one moves into a gap, and was looked at already. */
         const struct model_message *msg = &m->messages[i - 1];
@@ -244,6 +302,29 @@ static bool same_status(struct model *m, int got, int wanted)
     return got == wanted ? true : differ(m, "status %d, should be %d", got, wanted);
 }
 
+/* May the queue have this dead_letter? */
+static int dead_letter_verdict(const struct model *m, struct slice queue,
+                               const struct model_config *config)
+{
+    struct slice at = slice_text(config->dead_letter);
+
+    if (at.len == 0) {
+        return HF_OK;
+    }
+    if (queue_of(m, at) < 0) {
+        return HF_E_INVALID_ARGUMENT;
+    }
+    for (int n = 0; at.len != 0; n++) {
+        int i = queue_of(m, at);
+
+        if (slice_equal(at, queue) || n > MODEL_QUEUES) {
+            return HF_E_INVALID_ARGUMENT;
+        }
+        at = i >= 0 ? slice_text(m->queues[i].config.dead_letter) : slice_text("");
+    }
+    return HF_OK;
+}
+
 static bool apply_create(struct model *m, const struct op_queue_create *op,
                          const struct model_config *config,
                          const struct op_reply *reply)
@@ -256,6 +337,9 @@ static bool apply_create(struct model *m, const struct op_queue_create *op,
         }
         return same_status(m, reply->error.status, HF_OK) &&
                (reply->queue_create.existed || differ(m, "existed is not set"));
+    }
+    if (dead_letter_verdict(m, op->queue, config) != HF_OK) {
+        return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
     }
     if (!same_status(m, reply->error.status, HF_OK)) {
         return false;
@@ -281,6 +365,11 @@ static bool apply_set(struct model *m, const struct op_queue_set *op,
 
     if (i < 0) {
         return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+    }
+    if (memcmp(m->queues[i].config.dead_letter, config->dead_letter,
+               sizeof config->dead_letter) != 0 &&
+        dead_letter_verdict(m, op->queue, config) != HF_OK) {
+        return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
     }
     m->queues[i].config = *config;
     return same_status(m, reply->error.status, HF_OK);
@@ -327,6 +416,12 @@ static bool apply_delete(struct model *m, const struct op_queue_delete *op,
     }
     if (!op->force && count_all(m, i) != 0) {
         return same_status(m, reply->error.status, HF_E_QUEUE_NOT_EMPTY);
+    }
+    for (int k = 0; k < MODEL_QUEUES && !op->force; k++) {
+        if (m->queues[k].exists &&
+            strcmp(m->queues[k].config.dead_letter, m->queues[i].name) == 0) {
+            return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
+        }
     }
     n = empty(m, i);
     m->queues[i].exists = false;
@@ -378,8 +473,7 @@ static int send_verdict(const struct model *m, int queue, const struct op_send_e
     if (bytes > (uint64_t)c->max_message_bytes) {
         return HF_E_TOO_LARGE;
     }
-    if ((c->max_messages != 0 && count_all(m, queue) >= (uint64_t)c->max_messages) ||
-        (c->max_bytes != 0 && count_bytes(m, queue) + bytes > (uint64_t)c->max_bytes)) {
+    if (is_full(m, queue, bytes)) {
         return HF_E_QUEUE_FULL;
     }
     *due_ms = m->now_ms + delay;
@@ -842,6 +936,7 @@ static bool end_attempt(struct model *m, struct model_message *msg,
     int64_t wait = e->delay.set ? e->delay.value : 0;
     bool by_policy = op->kind == SETTLE_FAIL && !e->delay.set;
     bool parked = false;
+    bool given_up = false;
     uint64_t id = msg->id;
 
     switch (op->kind) {
@@ -865,20 +960,26 @@ static bool end_attempt(struct model *m, struct model_message *msg,
         (void)snprintf(msg->error, sizeof msg->error, "%.*s", (int)e->reason.len,
                        (const char *)e->reason.data);
         wait = 0;
-        parked = true;
-        q->dead_lettered += op->kind == SETTLE_REJECT;
+        parked = op->kind == SETTLE_PARK;
+        given_up = op->kind == SETTLE_REJECT;
         break;
     }
     if (is_expired(m, msg)) {
-        if (parked && op->kind == SETTLE_REJECT) {
-            q->dead_lettered--;
-        }
         expire(m, msg);
         return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
     }
-    if (!parked && is_given_up(&q->config, msg)) {
+    /* A release gives up only by the count of deliveries, and one that did not arrive
+     * never. */
+    if (!parked && is_given_up(&q->config, msg) &&
+        (op->kind != SETTLE_RELEASE ||
+         (q->config.by_deliveries != 0 && !op->undelivered))) {
+        given_up = true;
+    }
+    if (given_up) {
+        if (give_up(m, msg)) {
+            return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
+        }
         parked = true;
-        q->dead_lettered++;
     }
     msg->state = parked ? MESSAGE_PARKED : MESSAGE_READY;
     msg->due_ms = 0;
@@ -987,8 +1088,13 @@ static bool settle_one(struct model *m, int queue, const struct op_settle *op,
                              0, 0, 0, MESSAGE_DELETED, 0);
     }
     msg = find(m, w.id);
-    if (msg == NULL) {
+    if (msg == NULL || msg->queue != queue) {
         reason = recall(m, w.id, &epoch);
+        if (msg != NULL) {
+            reason = GONE_DEAD_LETTERED;
+        } else if (reason == GONE_DEAD_LETTERED && epoch == m->queues[queue].number) {
+            reason = GONE_UNKNOWN;
+        }
         if (op->kind == SETTLE_ACK && reason == GONE_ACKED && epoch == w.epoch) {
             return expect_settle(m, got, HF_OK, false, true, false, MESSAGE_DELETED, 0);
         }

@@ -20,6 +20,7 @@ struct model_config {
         max_bytes, retention, max_failures, by_deliveries, max_lease_total,
         max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
         retry_max, retry_jitter;
+    char dead_letter[16]; /* a name, zero-filled */
 };
 
 struct model_message {
@@ -40,7 +41,7 @@ struct model_message {
 struct model_gone {
     uint64_t id;
     enum gone_reason reason;
-    uint32_t epoch;
+    uint32_t epoch; /* of an ack; the number of the queue it was dead-lettered to */
     int64_t at_ms;
 };
 

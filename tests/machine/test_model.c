@@ -150,6 +150,20 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
         pack_bool(&pairs, config->strict != 0);
         count++;
     }
+    if (one_in(e, 3)) {
+        const char *target =
+            one_in(e, 4) ? "" : e->model.queues[below(e, one_in(e, 4) ? 12 : 5)].name;
+
+        memset(config->dead_letter, 0, sizeof config->dead_letter);
+        (void)snprintf(config->dead_letter, sizeof config->dead_letter, "%s", target);
+        pack_text(&pairs, slice_text("dead_letter"));
+        if (*target == '\0' && one_in(e, 2)) {
+            pack_nil(&pairs);
+        } else {
+            pack_text(&pairs, slice_text(target));
+        }
+        count++;
+    }
     pack_map(&map, count);
     op_buffer_append(&map, pairs.data, pairs.len);
     slice = slice_of(arena_copy(&e->rig.arena, map.data, map.len), map.len);
@@ -436,13 +450,17 @@ static void fire_all(struct episode *e)
         e->rig.now_ms = e->model.now_ms;
     }
     (void)rig_fire(&e->rig, 0); /* due or not, so that both have the time */
-    (void)rig_fire_due(&e->rig);
     model_time(&e->model, e->rig.now_ms);
+    /* In one order for both: where a dead-letter queue has little room it counts who
+     * comes first. */
     for (int i = 0; i < MODEL_QUEUES; i++) {
         if (e->model.queues[i].exists) {
+            while (rig_fire(&e->rig, e->model.queues[i].number) > 0) {
+            }
             model_fire(&e->model, e->model.queues[i].number);
         }
     }
+    (void)rig_fire_due(&e->rig);
     model_fire(&e->model, 0);
 }
 

@@ -48,7 +48,8 @@ static void every_attribute_is_bounded(void **state)
 
         assert_true(info->low <= info->fallback);
         assert_true(info->fallback <= info->high);
-        if (info->type == ATTRIBUTE_BOOL || info->type == ATTRIBUTE_ENUM) {
+        if (info->type == ATTRIBUTE_BOOL || info->type == ATTRIBUTE_ENUM ||
+            info->type == ATTRIBUTE_TEXT) {
             continue;
         }
         assert_int_equal(parse(r, rig_attribute(r, info->name, info->low), &c, &error),
@@ -134,7 +135,7 @@ static void unknown_attribute_lists_near_names(void **state)
     assert_int_equal(parse(r, rig_attribute(r, "zzzzzzzzzzzz", 1), &c, &error),
                      HF_E_INVALID_ARGUMENT);
     assert_false(says(error.message, "did you mean"));
-    assert_int_equal(parse(r, rig_attribute(r, "dead_letter", 1), &c, &error),
+    assert_int_equal(parse(r, rig_attribute(r, "dedup_window", 1), &c, &error),
                      HF_E_INVALID_ARGUMENT);
     assert_true(says(error.message, "not supported by this version"));
 }
@@ -173,11 +174,20 @@ static void packed_attributes_are_parsed_to_the_same(void **state)
 
     queue_config_defaults(&c);
     for (unsigned a = 0; a < QUEUE_ATTRIBUTES; a++) {
-        c.value[a] = queue_attribute_info((enum queue_attribute)a)->high;
+        const struct queue_attribute_info *info =
+            queue_attribute_info((enum queue_attribute)a);
+
+        if (info->type == ATTRIBUTE_TEXT) {
+            assert_true(
+                queue_config_set_text(&c, (enum queue_attribute)a, slice_text("d-q")));
+        } else {
+            c.value[a] = info->high;
+        }
     }
     queue_config_pack(&c, &b);
     assert_int_equal(parse(r, slice_of(b.data, b.len), &back, &error), HF_OK);
     assert_int_equal(queue_config_differs(&c, &back), QUEUE_ATTRIBUTES);
+    assert_memory_equal(&c, &back, sizeof c);
 
     b.len = 0;
     pack_map(&b, 1);
@@ -187,6 +197,41 @@ static void packed_attributes_are_parsed_to_the_same(void **state)
         queue_config_parse(slice_of(b.data, b.len), &r->arena, &back, &error), HF_OK);
     assert_int_equal(back.value[QUEUE_lease], 30000);
     op_buffer_done(&b);
+}
+
+/* A text is text of its length; the length alone does not make two equal. */
+static void texts_are_bounded_and_compared(void **state)
+{
+    struct rig *r = *state;
+    struct queue_config c;
+    struct queue_config other;
+    struct op_error error;
+    char longest[LIMIT_QUEUE_NAME + 2] = "";
+
+    memset(longest, 'x', LIMIT_QUEUE_NAME);
+    assert_int_equal(
+        parse(r, rig_attribute_text(r, "dead_letter", longest), &c, &error), HF_OK);
+    assert_true(slice_equal(queue_config_text(&c, QUEUE_dead_letter),
+                            slice_text(longest)));
+    longest[LIMIT_QUEUE_NAME] = 'x';
+    assert_int_equal(
+        parse(r, rig_attribute_text(r, "dead_letter", longest), &c, &error),
+        HF_E_INVALID_ARGUMENT);
+    assert_int_equal(error.high, LIMIT_QUEUE_NAME);
+    assert_int_equal(parse(r, rig_attribute(r, "dead_letter", 1), &c, &error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(parse(r, rig_attribute_text(r, "dead_letter", "d1"), &c, &error),
+                     HF_OK);
+    assert_int_equal(
+        parse(r, rig_attribute_text(r, "dead_letter", "d2"), &other, &error), HF_OK);
+    assert_int_equal(queue_config_differs(&c, &other), QUEUE_dead_letter);
+    assert_string_equal(queue_attribute_format(&c, QUEUE_dead_letter, &r->arena), "d1");
+    assert_int_equal(parse(r, rig_attribute_text(r, "dead_letter", ""), &c, &error),
+                     HF_OK);
+    queue_config_defaults(&other);
+    assert_memory_equal(&c, &other, sizeof c);
+    assert_string_equal(queue_attribute_format(&c, QUEUE_dead_letter, &r->arena),
+                        "nothing");
 }
 
 static char *read_page(void)
@@ -231,6 +276,10 @@ static void describe(const struct queue_attribute_info *info, char *row, size_t 
         (void)snprintf(row, size, "| `%s` | %s | %.*s | | | %s: `", info->name,
                        types[info->type], (int)strcspn(info->choices, "|"),
                        info->choices, info->help);
+        break;
+    case ATTRIBUTE_TEXT:
+        (void)snprintf(row, size, "| `%s` | text | empty | | | %s |\n", info->name,
+                       info->help);
         break;
     default:
         (void)snprintf(row, size, "| `%s` | %s | %lld | %lld | %lld | %s |\n",
@@ -277,6 +326,7 @@ int main(void)
         T(unknown_attribute_lists_near_names),
         T(malformed_attributes_change_nothing),
         T(packed_attributes_are_parsed_to_the_same),
+        T(texts_are_bounded_and_compared),
         cmocka_unit_test(page_describes_every_attribute),
     };
 

@@ -220,6 +220,16 @@ static void slots_round_trip(void **state)
     for (size_t len = 0; len < 81; len++) {
         assert_int_equal(slot_decode(slice_of(bytes, len), &back), HF_E_CORRUPT);
     }
+
+    full.arrival = 1ull << 40;
+    assert_int_equal(slot_encode(&full, bytes), 81 + 8);
+    assert_int_equal(bytes[0], 3);
+    memset(&back, 0, sizeof back);
+    assert_int_equal(slot_decode(slice_of(bytes, 89), &back), HF_OK);
+    assert_memory_equal(&back, &full, sizeof back);
+    for (uint32_t len = 0; len < 89; len++) {
+        assert_int_equal(slot_decode(slice_of(bytes, len), &back), HF_E_CORRUPT);
+    }
 }
 
 /* A reason that is too long is cut at a character. */

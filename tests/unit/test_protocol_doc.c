@@ -404,6 +404,10 @@ static void print_attribute(const char *name, enum attribute_type type,
         snprintf(out, size, "| %s | text | %.*s | %s |", name,
                  (int)strcspn(choice, "|"), choice, listed);
         return;
+    case ATTRIBUTE_TEXT:
+        snprintf(out, size, "| %s | text | empty | %" PRId64 " to %" PRId64 " bytes |",
+                 name, low, high);
+        return;
     default:
         snprintf(out, size, "| %s | %s | %" PRId64 " | %" PRId64 " to %" PRId64 " |",
                  name, types[type], fallback, low, high);

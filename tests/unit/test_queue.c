@@ -105,11 +105,18 @@ static void all_attributes_come_back(void **state)
     struct op_queue_show show = {.queue = slice_text("q")};
     struct op_reply reply = {0};
 
+    assert_int_equal(rig_create(r, "d"), HF_OK);
+    queue_config_defaults(&c);
     for (unsigned a = 0; a < QUEUE_ATTRIBUTES; a++) {
         const struct queue_attribute_info *info =
             queue_attribute_info((enum queue_attribute)a);
 
-        c.value[a] = info->fallback != info->high ? info->high : info->low;
+        if (info->type == ATTRIBUTE_TEXT) {
+            assert_true(
+                queue_config_set_text(&c, (enum queue_attribute)a, slice_text("d")));
+        } else {
+            c.value[a] = info->fallback != info->high ? info->high : info->low;
+        }
     }
     queue_config_pack(&c, &b);
     create.queue_create.queue = slice_text("q");
