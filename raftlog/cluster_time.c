@@ -5,8 +5,14 @@ void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall
                         int64_t mono_ms)
 {
     int64_t clock_ms = t->told ? cluster_time_now(t, wall_ms, mono_ms) : wall_ms;
-    int64_t start = applied_ms > clock_ms ? applied_ms : clock_ms;
+    int64_t start;
 
+    /* Reports come late, so what they led to may be behind: a wall clock that is a little
+     * ahead is the better one. */
+    if (wall_ms > clock_ms && wall_ms - clock_ms <= CLUSTER_TIME_GAP_MS) {
+        clock_ms = wall_ms;
+    }
+    start = applied_ms > clock_ms ? applied_ms : clock_ms;
     if (start < t->floor_ms) {
         start = t->floor_ms;
     }
@@ -46,8 +52,14 @@ int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_m
     return t->floor_ms;
 }
 
-void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t mono_ms)
+void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t wall_ms,
+                       int64_t mono_ms)
 {
+    /* A report that was long on its way is no reason to go back. Only the first one
+     * replaces what this node made of its own wall clock. */
+    if (t->told && cluster_time_now(t, wall_ms, mono_ms) >= leader_ms) {
+        return;
+    }
     t->now_us = leader_ms * 1000;
     t->mono_ms = mono_ms;
     t->floor_ms = leader_ms;

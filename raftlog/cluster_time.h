@@ -34,7 +34,8 @@ void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall
 int64_t cluster_time_now(struct cluster_time *t, int64_t wall_ms, int64_t mono_ms);
 /* The leader reports its cluster time: what this node made of its own clock until then
  * counts no more. Stamps that were applied do: cluster_time_begin is given them. */
-void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t mono_ms);
+void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t wall_ms,
+                       int64_t mono_ms);
 /* A stamp of another leader was applied: never answer less than that. */
 void cluster_time_seen(struct cluster_time *t, int64_t stamp_ms);
 

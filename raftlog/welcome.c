@@ -101,7 +101,7 @@ static int on_report(struct raftlog *r, uint64_t raft_id, struct slice payload)
     cluster_ms = (int64_t)bytes_get_u64(payload.data + 2);
     if (cluster_ms > 0 && raft_id == r->leader_id) {
         r->gap_ms = node_wall(r) - cluster_ms;
-        cluster_time_told(&r->time, cluster_ms, node_mono(r));
+        cluster_time_told(&r->time, cluster_ms, node_wall(r), node_mono(r));
     }
     return HF_OK;
 }

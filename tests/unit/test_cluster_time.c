@@ -98,9 +98,26 @@ static void a_wrong_wall_clock_does_not_lead(void **state)
 
     (void)state;
     cluster_time_begin(&t, 0, 1000000 + 3600000, 0);
-    cluster_time_told(&t, 1005000, 5000);
+    cluster_time_told(&t, 1005000, 1005000 + 3600000, 5000);
     cluster_time_begin(&t, 1005000, 1006000 + 3600000, 6000);
     assert_in_range(cluster_time_now(&t, 1006000 + 3600000, 6000), 1006000, 1006010);
+}
+
+/* A report that was late on its way does not set a follower back, and its next term
+ * begins at its good wall clock. */
+static void a_late_report_does_not_set_back(void **state)
+{
+    struct cluster_time t = {0};
+
+    (void)state;
+    cluster_time_begin(&t, 0, 1000000, 0);
+    cluster_time_told(&t, 1000700, 1001000, 1000); /* 300 ms on its way */
+    cluster_time_told(&t, 1002000, 1002000, 2000);
+    cluster_time_told(&t, 1002100, 1003000, 3000); /* 900 ms on its way */
+    assert_in_range(cluster_time_now(&t, 1003000, 3000), 1003000, 1003003);
+    cluster_time_told(&t, 1003500, 1004000, 4000);
+    cluster_time_begin(&t, 1003000, 1004000, 4000);
+    assert_int_equal(cluster_time_now(&t, 1004000, 4000), 1004000);
 }
 
 int main(void)
@@ -113,6 +130,7 @@ int main(void)
         cmocka_unit_test(a_gap_of_a_second_is_closed),
         cmocka_unit_test(an_applied_stamp_is_a_floor),
         cmocka_unit_test(a_wrong_wall_clock_does_not_lead),
+        cmocka_unit_test(a_late_report_does_not_set_back),
     };
 
     return cmocka_run_group_tests_name("cluster_time", tests, NULL, NULL);
