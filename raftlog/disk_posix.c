@@ -1,32 +1,18 @@
 /* disk_posix.c: see disk_posix.h.
  *
- * A write that fails is reported as HF_E_NO_SPACE (ENOSPC, EDQUOT) or HF_E_IO and never
- * retried: after a failed fdatasync the kernel may have dropped the dirty pages, so a
- * second one would report a lie.
- *
- * A new segment's name must be durable before a write into it counts: the rename of the
- * prepared file and the sync of the directory happen in the writing thread, before the
- * data. */
+ * What is done to files is in disk_files.c; here are the two threads that wait for it,
+ * and the way from the loop to them and back. */
 #include "raftlog/disk_posix.h"
 
 #include "proto/check.h"
+#include "raftlog/disk_files.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
-
-#define DISK_NAME_BYTES 32u
-#define DISK_PREPARED   "prepared"
 
 /* What the reading thread does, besides reads. */
 struct disk_chore {
@@ -35,9 +21,7 @@ struct disk_chore {
 };
 
 struct disk_posix {
-    int dir_fd;
-    int log_fd; /* of the directory dir/log */
-    int lock_fd;
+    struct disk_files files;
     uv_loop_t *loop;
     int wake_fd; /* tells the loop that something is done */
     uv_poll_t wake;
@@ -74,332 +58,29 @@ struct disk_job {
     int status;
 };
 
-static int disk_status(int error)
-{
-    if (error == ENOSPC || error == EDQUOT) {
-        return HF_E_NO_SPACE;
-    }
-    return error == ENOMEM ? HF_E_MEMORY_LOW : HF_E_IO;
-}
-
-static void segment_name(uint32_t segment, char out[DISK_NAME_BYTES])
-{
-    (void)snprintf(out, DISK_NAME_BYTES, "seg-%010" PRIu32, segment);
-}
-
-/* The number in a segment's name; 0 for any other name. */
-static uint32_t segment_number(const char *name)
-{
-    char canonical[DISK_NAME_BYTES];
-    uint32_t segment;
-
-    if (sscanf(name, "seg-%10" SCNu32, &segment) != 1) {
-        return 0;
-    }
-    segment_name(segment, canonical);
-    return strcmp(canonical, name) == 0 ? segment : 0;
-}
-
-static int write_all(int fd, const uint8_t *data, size_t len, uint64_t offset)
-{
-    size_t at = 0;
-
-    while (at < len) {
-        ssize_t n = pwrite(fd, data + at, len - at, (off_t)(offset + at));
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n == 0 ? HF_E_IO : disk_status(errno);
-        }
-        at += (size_t)n;
-    }
-    return HF_OK;
-}
-
-/* HF_E_CORRUPT: the file ends before. */
-static int read_all(int fd, uint8_t *data, size_t len, uint64_t offset)
-{
-    size_t at = 0;
-
-    while (at < len) {
-        ssize_t n = pread(fd, data + at, len - at, (off_t)(offset + at));
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n == 0 ? HF_E_CORRUPT : disk_status(errno);
-        }
-        at += (size_t)n;
-    }
-    return HF_OK;
-}
-
-/* ---- slots ---- */
-
-static void slot_name(enum disk_slot slot, int copy, char out[DISK_NAME_BYTES])
-{
-    static const char *const names[DISK_SLOTS] = {"vote", "snapshot", "identity"};
-
-    CHECK(slot < DISK_SLOTS);
-    CHECK(copy == 0 || copy == 1);
-    (void)snprintf(out, DISK_NAME_BYTES, "%s.%d", names[slot], copy);
-}
-
-static int disk_slot_read(void *ctx, enum disk_slot slot, int copy, void *data,
-                          size_t *len)
-{
-    struct disk_posix *d = ctx;
-    char name[DISK_NAME_BYTES];
-    struct stat st;
-    int fd;
-    int rc;
-
-    slot_name(slot, copy, name);
-    fd = openat(d->dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? HF_E_MESSAGE_NOT_FOUND : disk_status(errno);
-    }
-    if (fstat(fd, &st) != 0) {
-        rc = disk_status(errno);
-    } else if ((size_t)st.st_size > *len) {
-        rc = HF_E_TOO_LARGE;
-    } else {
-        rc = read_all(fd, data, (size_t)st.st_size, 0);
-        if (rc == HF_OK) {
-            *len = (size_t)st.st_size;
-        }
-    }
-    (void)close(fd); /* read only: nothing can be lost */
-    return rc;
-}
-
-static int disk_slot_write(void *ctx, enum disk_slot slot, int copy, const void *data,
-                           size_t len)
-{
-    struct disk_posix *d = ctx;
-    char name[DISK_NAME_BYTES];
-    bool fresh = false;
-    int fd;
-    int rc;
-
-    slot_name(slot, copy, name);
-    fd = openat(d->dir_fd, name, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        fresh = true;
-        fd = openat(d->dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    }
-    if (fd < 0) {
-        return disk_status(errno);
-    }
-    rc = write_all(fd, data, len, 0);
-    if (rc == HF_OK && (ftruncate(fd, (off_t)len) != 0 || fdatasync(fd) != 0)) {
-        rc = disk_status(errno);
-    }
-    if (close(fd) != 0 && rc == HF_OK) {
-        rc = disk_status(errno);
-    }
-    if (rc == HF_OK && fresh && fsync(d->dir_fd) != 0) {
-        rc = disk_status(errno);
-    }
-    return rc;
-}
-
-/* ---- segments at start ---- */
-
-/* A second descriptor of dir/log, because closedir closes the one it reads. */
-static DIR *log_dir(struct disk_posix *d)
-{
-    int fd = openat(d->log_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir;
-
-    if (fd < 0) {
-        return NULL;
-    }
-    dir = fdopendir(fd);
-    if (dir == NULL) {
-        (void)close(fd); /* nothing was written through it */
-    }
-    return dir;
-}
-
-static int disk_segments(void *ctx, uint32_t *first, uint32_t *last)
-{
-    struct disk_posix *d = ctx;
-    DIR *dir = log_dir(d);
-    struct dirent *e;
-    uint32_t low = 0;
-    uint32_t high = 0;
-
-    if (dir == NULL) {
-        return disk_status(errno);
-    }
-    errno = 0;
-    while ((e = readdir(dir)) != NULL) {
-        uint32_t segment = segment_number(e->d_name);
-
-        if (segment == 0) {
-            continue;
-        }
-        low = low == 0 || segment < low ? segment : low;
-        high = segment > high ? segment : high;
-    }
-    if (errno != 0) {
-        int rc = disk_status(errno);
-
-        (void)closedir(dir);
-        return rc;
-    }
-    (void)closedir(dir);
-    *first = low;
-    *last = high;
-    return HF_OK;
-}
-
-static int disk_segment_load(void *ctx, uint32_t segment, uint8_t **data, size_t *len)
-{
-    struct disk_posix *d = ctx;
-    char name[DISK_NAME_BYTES];
-    struct stat st;
-    uint8_t *bytes;
-    int fd;
-    int rc;
-
-    segment_name(segment, name);
-    fd = openat(d->log_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? HF_E_MESSAGE_NOT_FOUND : disk_status(errno);
-    }
-    if (fstat(fd, &st) != 0) {
-        rc = disk_status(errno);
-        goto fail_fd;
-    }
-    bytes = malloc((size_t)st.st_size + 1);
-    if (bytes == NULL) {
-        rc = HF_E_MEMORY_LOW;
-        goto fail_fd;
-    }
-    rc = read_all(fd, bytes, (size_t)st.st_size, 0);
-    if (rc != HF_OK) {
-        goto fail_bytes;
-    }
-    (void)close(fd); /* read only */
-    *data = bytes;
-    *len = (size_t)st.st_size;
-    return HF_OK;
-
-fail_bytes:
-    free(bytes);
-fail_fd:
-    (void)close(fd); /* read only */
-    return rc;
-}
-
-static int disk_segment_truncate(void *ctx, uint32_t segment, uint64_t len)
-{
-    struct disk_posix *d = ctx;
-    char name[DISK_NAME_BYTES];
-    int fd;
-    int rc = HF_OK;
-
-    segment_name(segment, name);
-    if (len == 0) {
-        if (unlinkat(d->log_fd, name, 0) != 0 && errno != ENOENT) {
-            return disk_status(errno);
-        }
-        return fsync(d->log_fd) == 0 ? HF_OK : disk_status(errno);
-    }
-    fd = openat(d->log_fd, name, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return disk_status(errno);
-    }
-    if (ftruncate(fd, (off_t)len) != 0 || fsync(fd) != 0) {
-        rc = disk_status(errno);
-    }
-    if (close(fd) != 0 && rc == HF_OK) {
-        rc = disk_status(errno);
-    }
-    return rc;
-}
-
-static int disk_segment_begin(void *ctx, uint32_t segment, const void *data, size_t len)
-{
-    struct disk_posix *d = ctx;
-    char name[DISK_NAME_BYTES];
-    int fd;
-    int rc;
-
-    segment_name(segment, name);
-    fd = openat(d->log_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return disk_status(errno);
-    }
-    rc = write_all(fd, data, len, 0);
-    if (rc == HF_OK && (fsync(fd) != 0 || fsync(d->log_fd) != 0)) {
-        rc = disk_status(errno);
-    }
-    if (close(fd) != 0 && rc == HF_OK) {
-        rc = disk_status(errno);
-    }
-    return rc;
-}
-
 /* ---- the writing thread ---- */
 
-/* Give the prepared file, or a new one, the segment's name, durably. */
-static int segment_create(struct disk_posix *d, const char *name, int *out)
+/* Have the segment open; a new one means that the next but one is wanted soon. */
+static int disk_select(struct disk_posix *d, uint32_t segment)
 {
     int fd;
-
-    if (renameat(d->log_fd, DISK_PREPARED, d->log_fd, name) == 0) {
-        fd = openat(d->log_fd, name, O_WRONLY | O_CLOEXEC);
-    } else if (errno == ENOENT) {
-        fd = openat(d->log_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    } else {
-        return disk_status(errno);
-    }
-    if (fd < 0) {
-        return disk_status(errno);
-    }
-    if (fsync(fd) != 0 || fsync(d->log_fd) != 0) {
-        int rc = disk_status(errno);
-
-        (void)close(fd); /* the write is reported as failed anyway */
-        return rc;
-    }
-    *out = fd;
-    return HF_OK;
-}
-
-static int segment_select(struct disk_posix *d, uint32_t segment)
-{
-    char name[DISK_NAME_BYTES];
-    int fd;
-    int rc = HF_OK;
+    int rc;
 
     if (d->segment == segment) {
         return HF_OK;
     }
-    if (d->segment_fd >= 0 && close(d->segment_fd) != 0) {
-        d->segment_fd = -1;
-        return disk_status(errno);
-    }
-    d->segment_fd = -1;
     d->segment = 0;
-    segment_name(segment, name);
-    fd = openat(d->log_fd, name, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 && errno != ENOENT) {
-        return disk_status(errno);
+    if (d->segment_fd >= 0) {
+        fd = d->segment_fd;
+        d->segment_fd = -1;
+        if (close(fd) != 0) {
+            return HF_E_IO;
+        }
     }
-    if (fd < 0) {
-        rc = segment_create(d, name, &fd);
-    }
+    rc = disk_files_open_segment(&d->files, segment, &d->segment_fd);
     if (rc != HF_OK) {
         return rc;
     }
-    d->segment_fd = fd;
     d->segment = segment;
     uv_mutex_lock(&d->mutex);
     d->chore.prepare = true;
@@ -410,13 +91,10 @@ static int segment_select(struct disk_posix *d, uint32_t segment)
 
 static int disk_do_write(struct disk_posix *d, const struct disk_write *w)
 {
-    int rc = segment_select(d, w->segment);
+    int rc = disk_select(d, w->segment);
 
     if (rc == HF_OK) {
-        rc = write_all(d->segment_fd, w->data, w->len, w->offset);
-    }
-    if (rc == HF_OK && fdatasync(d->segment_fd) != 0) {
-        rc = disk_status(errno);
+        rc = disk_files_write(d->segment_fd, w->data, w->len, w->offset);
     }
     atomic_fetch_add(&d->syncs, 1);
     return rc;
@@ -464,58 +142,6 @@ static void disk_writer(void *arg)
 
 /* ---- the reading thread ---- */
 
-static int disk_do_read(struct disk_posix *d, const struct disk_read *r)
-{
-    char name[DISK_NAME_BYTES];
-    int fd;
-    int rc;
-
-    segment_name(r->segment, name);
-    fd = openat(d->log_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? HF_E_MESSAGE_NOT_FOUND : disk_status(errno);
-    }
-    rc = read_all(fd, r->data, r->len, r->offset);
-    (void)close(fd); /* read only */
-    return rc;
-}
-
-/* Allocate the next segment ahead. A failure is not reported: the write that needs the
- * room will say so. */
-static void disk_prepare(struct disk_posix *d)
-{
-    int fd =
-        openat(d->log_fd, DISK_PREPARED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-
-    if (fd < 0) {
-        return; /* it is there already */
-    }
-    if (fallocate(fd, 0, 0, DISK_SEGMENT_BYTES) != 0 || fsync(fd) != 0) {
-        (void)unlinkat(d->log_fd, DISK_PREPARED, 0); /* a half-made one is of no use */
-    }
-    (void)close(fd); /* no data was written */
-}
-
-/* Segments that stay behind after a crash here are dropped by the next call: the log
- * names a bound. */
-static void disk_drop(struct disk_posix *d, uint32_t before)
-{
-    DIR *dir = log_dir(d);
-    struct dirent *e;
-
-    if (dir == NULL) {
-        return;
-    }
-    while ((e = readdir(dir)) != NULL) {
-        uint32_t segment = segment_number(e->d_name);
-
-        if (segment != 0 && segment < before) {
-            (void)unlinkat(d->log_fd, e->d_name, 0); /* tried again at the next drop */
-        }
-    }
-    (void)closedir(dir); /* read only */
-}
-
 static void disk_reader(void *arg)
 {
     struct disk_posix *d = arg;
@@ -531,7 +157,7 @@ static void disk_reader(void *arg)
                 d->reads_end = &d->reads;
             }
             uv_mutex_unlock(&d->mutex);
-            job->status = disk_do_read(d, job->read);
+            job->status = disk_files_read(&d->files, job->read);
             uv_mutex_lock(&d->mutex);
             job->next = NULL;
             *d->reads_done_end = job;
@@ -543,10 +169,10 @@ static void disk_reader(void *arg)
             d->chore = (struct disk_chore){0};
             uv_mutex_unlock(&d->mutex);
             if (chore.drop_before != 0) {
-                disk_drop(d, chore.drop_before);
+                disk_files_drop(&d->files, chore.drop_before);
             }
             if (chore.prepare) {
-                disk_prepare(d);
+                disk_files_prepare(&d->files);
             }
             uv_mutex_lock(&d->mutex);
         } else {
@@ -557,6 +183,50 @@ static void disk_reader(void *arg)
 }
 
 /* ---- the loop's side ---- */
+
+static int disk_slot_read(void *ctx, enum disk_slot slot, int copy, void *data,
+                          size_t *len)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_slot_read(&d->files, slot, copy, data, len);
+}
+
+static int disk_slot_write(void *ctx, enum disk_slot slot, int copy, const void *data,
+                           size_t len)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_slot_write(&d->files, slot, copy, data, len);
+}
+
+static int disk_segments(void *ctx, uint32_t *first, uint32_t *last)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_segments(&d->files, first, last);
+}
+
+static int disk_segment_load(void *ctx, uint32_t segment, uint8_t **data, size_t *len)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_load(&d->files, segment, data, len);
+}
+
+static int disk_segment_truncate(void *ctx, uint32_t segment, uint64_t len)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_truncate(&d->files, segment, len);
+}
+
+static int disk_segment_begin(void *ctx, uint32_t segment, const void *data, size_t len)
+{
+    struct disk_posix *d = ctx;
+
+    return disk_files_begin(&d->files, segment, data, len);
+}
 
 static int disk_write_submit(void *ctx, struct disk_write *w)
 {
@@ -653,75 +323,22 @@ struct disk disk_posix_disk(struct disk_posix *d)
 
 /* ---- life ---- */
 
-static int open_dirs(struct disk_posix *d, const char *dir, char *why, size_t size)
-{
-    int rc;
-
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST) {
-        goto fail;
-    }
-    d->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (d->dir_fd < 0) {
-        goto fail;
-    }
-    d->lock_fd = openat(d->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (d->lock_fd < 0) {
-        goto fail;
-    }
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) {
-            goto fail;
-        }
-        (void)snprintf(
-            why, size,
-            "the data directory %s is in use by another process: stop that one, or "
-            "use another directory",
-            dir);
-        return HF_E_CONFLICT;
-    }
-    if (mkdirat(d->dir_fd, "log", 0700) != 0 && errno != EEXIST) {
-        goto fail;
-    }
-    d->log_fd = openat(d->dir_fd, "log", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (d->log_fd < 0 || fsync(d->dir_fd) != 0) {
-        goto fail;
-    }
-    if (unlinkat(d->log_fd, DISK_PREPARED, 0) != 0 && errno != ENOENT) {
-        goto fail;
-    }
-    return HF_OK;
-
-fail:
-    rc = disk_status(errno);
-    (void)snprintf(
-        why, size,
-        "the data directory %s cannot be used: %s: check that it exists, belongs to "
-        "this user and is on a writable disk",
-        dir, strerror(errno));
-    return rc;
-}
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd); /* everything that matters was synced */
-        *fd = -1;
-    }
-}
-
 /* The lock is given back here: the folder may be opened again at once. */
-static void close_fds(struct disk_posix *d)
+static void close_files(struct disk_posix *d)
 {
-    close_fd(&d->segment_fd);
-    close_fd(&d->log_fd);
-    close_fd(&d->lock_fd);
-    close_fd(&d->dir_fd);
+    if (d->segment_fd >= 0) {
+        (void)close(d->segment_fd); /* every write was synced */
+        d->segment_fd = -1;
+    }
+    disk_files_close(&d->files);
 }
 
 static void disk_free(struct disk_posix *d)
 {
-    close_fds(d);
-    close_fd(&d->wake_fd);
+    close_files(d);
+    if (d->wake_fd >= 0) {
+        (void)close(d->wake_fd); /* it holds nothing */
+    }
     uv_cond_destroy(&d->reader_wakes);
     uv_cond_destroy(&d->writer_wakes);
     uv_mutex_destroy(&d->mutex);
@@ -753,7 +370,7 @@ int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out,
     if (d == NULL) {
         return HF_E_MEMORY_LOW;
     }
-    d->dir_fd = d->log_fd = d->lock_fd = d->segment_fd = d->wake_fd = -1;
+    d->segment_fd = d->wake_fd = -1;
     d->loop = loop;
     d->reads_end = &d->reads;
     d->reads_done_end = &d->reads_done;
@@ -761,7 +378,7 @@ int disk_posix_open(uv_loop_t *loop, const char *dir, struct disk_posix **out,
     CHECK(uv_cond_init(&d->writer_wakes) == 0);
     CHECK(uv_cond_init(&d->reader_wakes) == 0);
 
-    rc = open_dirs(d, dir, why, size);
+    rc = disk_files_open(&d->files, dir, why, size);
     if (rc != HF_OK) {
         goto fail_disk;
     }
@@ -804,7 +421,7 @@ void disk_posix_close(struct disk_posix *d, void (*closed)(void *ctx), void *ctx
     int i;
 
     disk_join(d);
-    close_fds(d);
+    close_files(d);
     lists[0] = d->reads;
     lists[1] = d->reads_done;
     for (i = 0; i < 2; i++) {
@@ -820,59 +437,14 @@ void disk_posix_close(struct disk_posix *d, void (*closed)(void *ctx), void *ctx
     uv_close((uv_handle_t *)&d->wake, disk_on_closed);
 }
 
-/* ---- the whole directory ---- */
-
 int disk_posix_is_empty(struct disk_posix *d, bool *empty)
 {
-    static const enum disk_slot slots[] = {DISK_SLOT_VOTE, DISK_SLOT_SNAPSHOT};
-    char name[DISK_NAME_BYTES];
-    uint32_t first;
-    uint32_t last;
-    size_t i;
-    int rc = disk_segments(d, &first, &last);
-
-    if (rc != HF_OK) {
-        return rc;
-    }
-    *empty = last == 0;
-    for (i = 0; i < 4; i++) {
-        slot_name(slots[i / 2], (int)(i % 2), name);
-        if (faccessat(d->dir_fd, name, F_OK, 0) == 0) {
-            *empty = false;
-        }
-    }
-    return HF_OK;
+    return disk_files_is_empty(&d->files, empty);
 }
 
 int disk_posix_clear(struct disk_posix *d)
 {
-    static const enum disk_slot slots[] = {DISK_SLOT_VOTE, DISK_SLOT_SNAPSHOT};
-    char name[DISK_NAME_BYTES];
-    uint32_t segment;
-    uint32_t last;
-    size_t i;
-    int rc;
-
-    for (i = 0; i < 4; i++) {
-        slot_name(slots[i / 2], (int)(i % 2), name);
-        if (unlinkat(d->dir_fd, name, 0) != 0 && errno != ENOENT) {
-            return disk_status(errno);
-        }
-    }
-    rc = disk_segments(d, &segment, &last);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    for (; segment != 0 && segment <= last; segment++) {
-        segment_name(segment, name);
-        if (unlinkat(d->log_fd, name, 0) != 0 && errno != ENOENT) {
-            return disk_status(errno);
-        }
-    }
-    if (fsync(d->log_fd) != 0 || fsync(d->dir_fd) != 0) {
-        return disk_status(errno);
-    }
-    return HF_OK;
+    return disk_files_clear(&d->files);
 }
 
 uint64_t disk_posix_syncs(const struct disk_posix *d)
@@ -882,11 +454,5 @@ uint64_t disk_posix_syncs(const struct disk_posix *d)
 
 int disk_posix_free_bytes(const struct disk_posix *d, uint64_t *out)
 {
-    struct statvfs vfs;
-
-    if (fstatvfs(d->dir_fd, &vfs) != 0) {
-        return disk_status(errno);
-    }
-    *out = (uint64_t)vfs.f_bavail * vfs.f_frsize;
-    return HF_OK;
+    return disk_files_free_bytes(&d->files, out);
 }
