@@ -142,6 +142,52 @@ static void without_auto_rejoin_the_operator_decides(void **state)
     assert_true(nodes_agree(n) != 0);
 }
 
+/* A disk that was replaced comes back: it is told, elects nobody, and is not let in;
+ * the one that replaced it takes up its place again. */
+static void a_replaced_disk_is_kept_out(void **state)
+{
+    struct nodes *n = *state;
+    struct node *x;
+    struct raftlog_status s;
+    char old[sizeof x->dir + 8];
+    char new[sizeof x->dir + 8];
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t term;
+
+    nodes_start_all(n, 3);
+    leader = nodes_leader(n);
+    follower = nodes_follower(n, leader);
+    x = &n->node[follower];
+    (void)snprintf(old, sizeof old, "%s.old", x->dir);
+    (void)snprintf(new, sizeof new, "%s.new", x->dir);
+    nodes_propose_all(n, 10, 100);
+    nodes_stop(n, follower);
+    assert_int_equal(rename(x->dir, old), 0);
+    assert_int_equal(nodes_start(n, follower), HF_OK);
+    nodes_wait(n, nodes_role(n, follower, follower) == NODE_VOTER);
+    nodes_propose_all(n, 10, 100);
+    term = nodes_term(n, leader);
+    nodes_stop(n, follower);
+
+    assert_int_equal(rename(x->dir, new), 0);
+    assert_int_equal(rename(old, x->dir), 0);
+    assert_int_equal(nodes_start(n, follower), HF_OK);
+    nodes_wait(n, nodes_noted(n, follower, "not a member of the cluster any more"));
+    raftlog_status(x->r, &s);
+    assert_string_equal(s.state, "removed");
+    nodes_propose_all(n, 10, 100);
+    assert_int_equal(nodes_term(n, leader), term);
+    nodes_stop(n, follower);
+
+    folder_remove(x->dir);
+    assert_int_equal(rename(new, x->dir), 0);
+    assert_int_equal(nodes_start(n, follower), HF_OK);
+    nodes_propose_all(n, 10, 100);
+    assert_true(nodes_agree(n) != 0);
+    assert_int_equal(nodes_term(n, leader), term);
+}
+
 /* A fourth node knocks, is added, votes, and is removed again. */
 static void a_fourth_node_is_added_and_removed(void **state)
 {
@@ -222,6 +268,7 @@ int main(int argc, char **argv)
         t(an_emptied_leader_comes_back, setup_3),
         t(a_majority_of_empty_disks_founds_nothing, setup_3),
         t(without_auto_rejoin_the_operator_decides, setup_3),
+        t(a_replaced_disk_is_kept_out, setup_3_calm),
         t(a_fourth_node_is_added_and_removed, setup_4),
         t(leadership_is_transferred, setup_3),
         t(a_leader_can_be_removed, setup_3),
