@@ -110,6 +110,16 @@ void checker_leader(struct checker *c, uint64_t node, uint64_t term, int64_t now
     }
 }
 
+bool checker_succeeded(const struct checker *c, uint64_t term)
+{
+    for (uint64_t t = term + 1; t < c->term_count; t++) {
+        if (c->terms[t].leader != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void checker_followed(struct checker *c, uint64_t node, uint64_t term,
                       int64_t followed_ms)
 {

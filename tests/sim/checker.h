@@ -26,6 +26,8 @@ void checker_fail(struct checker *c, uint64_t node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 void checker_leader(struct checker *c, uint64_t node, uint64_t term, int64_t now_ms);
+/* Was anybody leader of a later term? */
+bool checker_succeeded(const struct checker *c, uint64_t term);
 /* A leader claims that a majority followed it at `followed_ms`. */
 void checker_followed(struct checker *c, uint64_t node, uint64_t term,
                       int64_t followed_ms);

@@ -6,9 +6,9 @@
  *         [--verbose] [--trace]
  *
  * The nodes apply to a hash (fast), or with --machine lmdb to the production state
- * machine. Without --mode the mode is drawn from the seed. With --control a guard is switched
- * off or a fault planted; with --expect-found the program succeeds only if the checker
- * finds it. */
+ * machine. Without --mode the mode is drawn from the seed. With --control a guard is
+ * switched off or a fault planted; with --expect-found the program succeeds only if the
+ * checker finds it. */
 #include "tests/sim/world.h"
 
 #include "proto/check.h"
@@ -273,18 +273,18 @@ static int parse(struct arguments *a, int argc, char **argv)
 
 static void print_replay(const struct arguments *a, const char *program, uint64_t seed)
 {
-    printf(
-        "replay: %s --from %" PRIu64
-        " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s%s\n",
-        program, seed, a->nodes, modes[mode_of(a, seed)], a->calm ? " --calm" : "",
-        a->machine == &sim_lmdb_machine ? " --machine lmdb" : "",
-        a->control != NULL ? " --control " : "", a->control != NULL ? a->control : "");
+    printf("replay: %s --from %" PRIu64
+           " --seeds 1 --nodes %u --mode %s --jobs 1%s%s%s%s\n",
+           program, seed, a->nodes, modes[mode_of(a, seed)], a->calm ? " --calm" : "",
+           a->machine == &sim_lmdb_machine ? " --machine lmdb" : "",
+           a->control != NULL ? " --control " : "",
+           a->control != NULL ? a->control : "");
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {.seeds = 100, .from = 1, .nodes = 3, .mode = -1,
-                          .machine = &sim_hash_machine};
+    struct arguments a = {
+        .seeds = 100, .from = 1, .nodes = 3, .mode = -1, .machine = &sim_hash_machine};
     struct timespec begin;
     struct timespec end;
     struct shared *s;

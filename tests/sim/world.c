@@ -27,6 +27,7 @@ enum event_kind {
     EVENT_CUT,
     EVENT_CLIENT,
     EVENT_OPERATOR,
+    EVENT_HANDOVER,
     EVENT_HEAL
 };
 
@@ -39,6 +40,7 @@ struct event {
     uint32_t from;
     uint8_t *frame;
     size_t len;
+    uint64_t term; /* of the leader that was asked to hand over */
 };
 
 /* A whole state on its way to a follower. */
@@ -87,6 +89,8 @@ struct world {
     struct checker *checker;
     struct world_figures *figures;
     bool healed;
+    uint64_t
+        handover_term; /* of the leader that was asked to hand over; calm runs only */
     bool cut[WORLD_NODES_MAX + 1][WORLD_NODES_MAX + 1];
     bool ended;
 
@@ -696,6 +700,27 @@ static void change_members(struct world *w, struct node *leader)
     }
 }
 
+/* Without faults a leader that is asked to hand over is succeeded soon. */
+static void hand_over(struct world *w, struct node *leader)
+{
+    uint64_t term = driver_term(leader->driver);
+
+    if (driver_transfer(leader->driver, 0) == HF_OK && w->options.calm &&
+        w->options.mode == WORLD_PLAIN) {
+        push(w, (struct event){.at_ms = w->now_ms + 2 * ELECTION_MS,
+                               .kind = EVENT_HANDOVER,
+                               .term = term});
+    }
+}
+
+static void check_hand_over(struct world *w, uint64_t term)
+{
+    if (!checker_succeeded(w->checker, term)) {
+        checker_fail(w->checker, 0, "nobody took over from the leader of term %" PRIu64,
+                     term);
+    }
+}
+
 static void operators(struct world *w)
 {
     struct node *leader = leader_of(w);
@@ -709,8 +734,7 @@ static void operators(struct world *w)
                    below(w, 3) > 0) {
             change_members(w, leader);
         } else if (below(w, 2) == 0) {
-            (void)driver_transfer(leader->driver,
-                                  0); /* there may be nobody to take over */
+            hand_over(w, leader);
         }
         settle_node(leader);
     }
@@ -880,6 +904,9 @@ static void handle(struct world *w, const struct event *e)
         return;
     case EVENT_OPERATOR:
         operators(w);
+        return;
+    case EVENT_HANDOVER:
+        check_hand_over(w, e->term);
         return;
     case EVENT_HEAL:
         heal(w);
