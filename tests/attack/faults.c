@@ -158,6 +158,40 @@ static void wipe_node(struct nemesis *n, int node)
     start_node(n, node);
 }
 
+static int member_call(struct nemesis *n, enum op_code op, int node)
+{
+    struct op_request r = {.op = op};
+    struct answer a = {0};
+    struct caller k;
+    int rc;
+
+    r.member_add.node = (uint64_t)node; /* the same field in all three */
+    cluster_caller(n->c, &k, "nemesis");
+    k.timeout_ms = 3000;
+    rc = caller_call(&k, &r, false, &a);
+    caller_done(&k);
+    answer_done(&a);
+    return rc;
+}
+
+/* Take it out of the membership, then let it come back as a new machine would. Whether
+ * the removal succeeds is left open: the wiped disk is taken in again either way. */
+static void replace_node(struct nemesis *n, int node)
+{
+    n->removed = member_call(n, OP_MEMBER_REMOVE, node) != HF_E_NO_LEADER;
+    wipe_node(n, node);
+}
+
+/* Ask for what is missing until it is a voter again; refusals are part of it. */
+static void member_restore(struct nemesis *n)
+{
+    if (n->wiped != 0 && n->removed) {
+        if (member_call(n, OP_MEMBER_ADD, n->wiped) != HF_OK) {
+            (void)member_call(n, OP_MEMBER_PROMOTE, n->wiped);
+        }
+    }
+}
+
 /* Start it again with a wall clock that is wrong by up to an hour. */
 static void skew_node(struct nemesis *n, int node)
 {
@@ -256,7 +290,7 @@ static enum fault draw_fault(struct nemesis *n)
         for (i = 0; at >= fault_weights[i]; i++) {
             at -= fault_weights[i];
         }
-        if ((i != FAULT_WIPE || n->wiped == 0) &&
+        if (((i != FAULT_WIPE && i != FAULT_REPLACE) || n->wiped == 0) &&
             (i != FAULT_SKEW || n->skew_library != NULL)) {
             return (enum fault)i;
         }
@@ -342,6 +376,9 @@ static void begin(struct nemesis *n, enum fault fault)
     case FAULT_WIPE:
         wipe_node(n, node);
         break;
+    case FAULT_REPLACE:
+        replace_node(n, node);
+        break;
     case FAULT_SKEW:
         skew_node(n, node);
         break;
@@ -412,16 +449,17 @@ void nemesis_kill_all(struct nemesis *n)
 
 static bool all_vote(struct nemesis *n)
 {
-    int leader = find_leader(n), voters = 0;
+    int leader = find_leader(n), voters = 0, members = 0;
     struct answer a = {0};
 
     if (leader != 0 && node_status(n->c, leader, false, &a) == HF_OK) {
         for (uint32_t i = 0; i < a.reply.node_status.member_count; i++) {
             voters += a.reply.node_status.members[i].role == NODE_VOTER;
+            members++;
         }
     }
     answer_done(&a);
-    return voters == n->c->count;
+    return voters == n->c->count && members == n->c->count;
 }
 
 void nemesis_describe(struct nemesis *n)
@@ -473,8 +511,10 @@ bool nemesis_wait_well(struct nemesis *n)
         }
         if (well && all_vote(n)) {
             n->wiped = 0;
+            n->removed = false;
             return true;
         }
+        member_restore(n);
         if (probe_mono_ms() > end) {
             break;
         }

@@ -36,6 +36,7 @@
     X(CLIENTS_MUTE, 6, "answers to clients are lost")                                  \
     X(TRANSFER, 8, "leadership transfer")                                              \
     X(WIPE, 6, "disk wiped")                                                           \
+    X(REPLACE, 5, "removed from the membership, disk wiped, added again")              \
     X(SKEW, 5, "wall clock wrong")
 
 enum fault {
@@ -53,6 +54,7 @@ struct nemesis {
     const char *skew_library; /* NULL = clocks are left alone */
     int patience_ms;          /* until a cluster without faults must be well */
     int wiped;                /* this node has lost its disk and is no voter yet */
+    bool removed;             /* and was taken out of the membership: add it */
     bool skewed;              /* some clock was wrong */
     uint64_t counts[FAULTS];
 };

@@ -89,7 +89,7 @@ static const char *kind_name(const struct event *e)
 {
     static const char *const names[] = {"?",    "send",   "receive", "delivery",
                                         "ack",  "extend", "release", "fail",
-                                        "park", "close"};
+                                        "park", "close",  "purge"};
 
     if (e->kind == EVENT_FAULT) {
         return e->state < fault_name_count ? fault_names[e->state] : "fault";
@@ -133,6 +133,9 @@ void event_print(const struct event *e, int64_t start_ms, FILE *out)
         fprintf(out, " lease %lld", (long long)e->asked_value);
     } else if (e->kind == EVENT_RECEIVE) {
         fprintf(out, " max %lld", (long long)e->asked_value);
+    }
+    if (e->ttl_ms != 0) {
+        fprintf(out, " ttl %d", e->ttl_ms);
     }
     if (e->told_ms != 0) {
         fprintf(out, " until %lld", (long long)e->told_ms);

@@ -22,6 +22,7 @@ enum event_kind {
     EVENT_FAIL,
     EVENT_PARK,  /* rejected or parked */
     EVENT_CLOSE, /* a connection that gives its leases back was closed */
+    EVENT_PURGE, /* of a queue */
     EVENT_FAULT  /* begun or ended */
 };
 
@@ -58,6 +59,7 @@ struct event {
     uint32_t epoch; /* of the receipt */
     uint32_t deliveries;
     uint32_t batch; /* send: sends of one request have the same */
+    int32_t ttl_ms; /* send: 0 = none */
     int16_t status;
     uint8_t kind;  /* enum event_kind */
     uint8_t flags; /* enum event_flag */

@@ -83,6 +83,8 @@ struct bench {
     size_t lost_count;
     struct window *windows; /* in which something was wrong */
     size_t window_count;
+    const struct event **purges;
+    size_t purge_count;
 };
 
 struct message {
@@ -188,27 +190,76 @@ static void judge_identity(const struct message *m)
     }
 }
 
+/* In the loose queue: may it be gone without an ack? */
+static bool may_be_gone(const struct message *m)
+{
+    const struct event *s = m->send;
+
+    if (s == NULL || (int)s->queue != m->b->o->loose_queue) {
+        return false;
+    }
+    for (size_t i = 0; i < m->b->purge_count; i++) {
+        if (m->b->purges[i]->got_ms >= s->asked_ms) {
+            return true;
+        }
+    }
+    return s->ttl_ms != 0;
+}
+
 static void judge_end(const struct message *m)
 {
     bool confirmed = m->send != NULL && m->send->status == HF_OK;
-    bool perhaps = false;
+    bool sure = false, perhaps = false;
 
-    if (m->delivery_count == 0) {
-        if (confirmed) {
-            accuse(m, "I1: confirmed, but never delivered");
-        }
-        return;
-    }
     for (size_t i = 0; i < m->count; i++) {
         const struct event *e = m->events[i];
 
-        if (e->kind == EVENT_ACK &&
-            (e->status == HF_OK || e->status == HF_E_UNKNOWN_OUTCOME)) {
-            perhaps = true;
-        }
+        sure = sure || (e->kind == EVENT_ACK && e->status == HF_OK);
+        perhaps =
+            perhaps || (e->kind == EVENT_ACK && e->status == HF_E_UNKNOWN_OUTCOME);
     }
-    if (!perhaps) {
+    if (m->send != NULL) {
+        struct judge_counts *out = &m->b->out[m->send->queue];
+
+        out->acked += sure;
+        out->unsure += perhaps && !sure;
+        out->perhaps += m->delivery_count == 0 && !confirmed &&
+                        m->send->status == HF_E_UNKNOWN_OUTCOME;
+    }
+    if (sure || perhaps || may_be_gone(m)) {
+        return;
+    }
+    if (m->delivery_count > 0) {
         accuse(m, "I1: delivered, never acked, and gone");
+    } else if (confirmed) {
+        accuse(m, "I1: confirmed, but never delivered");
+    }
+}
+
+/* Nothing is handed out when its time is over or after a purge. */
+static void judge_loose(const struct message *m)
+{
+    const struct event *s = m->send;
+
+    if (s == NULL || s->status != HF_OK || (int)s->queue != m->b->o->loose_queue) {
+        return;
+    }
+    for (size_t i = 0; i < m->delivery_count; i++) {
+        const struct event *d = m->deliveries[i];
+
+        if (s->ttl_ms != 0 && claimed_ms(d) >= s->told_ms + s->ttl_ms) {
+            accuse(m, "epoch %u was handed out after its time to live", d->epoch);
+            return;
+        }
+        for (size_t p = 0; p < m->b->purge_count; p++) {
+            const struct event *purge = m->b->purges[p];
+
+            if (purge->status == HF_OK && s->got_ms < purge->asked_ms &&
+                d->asked_ms > purge->got_ms) {
+                accuse(m, "epoch %u was handed out after a purge", d->epoch);
+                return;
+            }
+        }
     }
 }
 
@@ -455,6 +506,7 @@ static void judge_message(struct message *m)
     out[last->queue].stored++;
     out[last->queue].received += last->deliveries;
     judge_acks(m);
+    judge_loose(m);
     judge_due(m);
     judge_first(m);
     for (i = 0; i + 1 < m->delivery_count; i++) {
@@ -473,7 +525,8 @@ static void judge_message(struct message *m)
 static void judge_batch(struct bench *b, const struct event *send, uint32_t count,
                         uint32_t seen)
 {
-    if (send->status == HF_E_UNKNOWN_OUTCOME && seen > 0 && seen < count) {
+    if (send->status == HF_E_UNKNOWN_OUTCOME && seen > 0 && seen < count &&
+        (int)send->queue != b->o->loose_queue) {
         violation(b->v,
                   "I8: of a batch of %u whose outcome is unknown, %u were stored: "
                   "sender %u, from message %u",
@@ -546,6 +599,19 @@ static void find_windows(struct bench *b)
     }
 }
 
+static void find_purges(struct bench *b)
+{
+    size_t total = history_count(b->h);
+
+    b->purges = calloc(total + 1, sizeof *b->purges);
+    CHECK(b->purges != NULL);
+    for (size_t i = 0; i < total; i++) {
+        if (history_at(b->h, i)->kind == EVENT_PURGE) {
+            b->purges[b->purge_count++] = history_at(b->h, i);
+        }
+    }
+}
+
 static void find_lost(struct bench *b)
 {
     size_t total = history_count(b->h);
@@ -607,6 +673,7 @@ void judge(const struct history *h, const struct judge_options *o,
     }
     find_windows(&b);
     find_lost(&b);
+    find_purges(&b);
     for (s = 0; s < senders; s++) {
         for (uint32_t n = 0; n < counts[s]; n++) {
             size_t at = first[s] + n;
@@ -632,6 +699,7 @@ void judge(const struct history *h, const struct judge_options *o,
     }
     free(b.windows);
     free(b.lost);
+    free(b.purges);
     free(first);
     free(sorted);
     free(scratch);

@@ -14,6 +14,8 @@
  *   I5 the delivery count grows with the epoch, by one unless receives were lost that
  *      could have taken it, and no more in total than they could have taken.
  *   I6 counters: see judge_counters.
+ *   loose queue: a message is gone without an ack only if it had a time to live or a
+ *      purge came after it; it is not handed out after its time or after that purge.
  *   I8 a body is stored under one id; what was refused is never seen; a batch whose
  *      outcome is unknown is there as a whole or not at all. */
 #ifndef HF_TESTS_ATTACK_JUDGE_H
@@ -38,12 +40,16 @@ struct judge_options {
     int wake_queue;   /* its messages are delivered within 3 s when calm; -1 = none */
     int strict_queue; /* nothing is accepted after a deadline; -1 = none */
     int kick_queue;   /* delivery counts may start anew; -1 = none */
+    int loose_queue;  /* messages may expire and be purged; -1 = none */
     bool skewed;      /* wall clocks jump: this machine's clock proves nothing */
 };
 
 /* What the history says about a queue when nothing is in it any more. */
 struct judge_counts {
     uint64_t stored;    /* messages */
+    uint64_t perhaps;   /* loose queue: further ones that may have been */
+    uint64_t acked;     /* loose queue: surely */
+    uint64_t unsure;    /* loose queue: and perhaps */
     uint64_t received;  /* the delivery counts of all */
     uint64_t hidden;    /* deliveries that nobody saw */
     uint64_t absorbing; /* so many receives that may have taken some were lost */

@@ -164,6 +164,7 @@ static void judge_round(struct attack *a, int64_t calm_from_ms)
                               .wake_queue = SANITIZED ? -1 : QUEUE_WAKE,
                               .strict_queue = QUEUE_STRICT,
                               .kick_queue = QUEUE_PARK,
+                              .loose_queue = QUEUE_LOOSE,
                               .skewed = a->n.skewed};
     uint32_t sent[WORKLOAD_SENDERS];
 

@@ -29,7 +29,8 @@ static int court_open(void **state)
     assert_non_null(c);
     c->dir = probe_dir("judge");
     c->h = history_open(c->dir, 1000);
-    c->o = (struct judge_options){.wake_queue = 4, .strict_queue = 1, .kick_queue = 2};
+    c->o = (struct judge_options){
+        .wake_queue = 4, .strict_queue = 1, .kick_queue = 2, .loose_queue = 5};
     *state = c;
     return 0;
 }
@@ -79,7 +80,7 @@ static struct event event_of(enum event_kind kind, uint32_t number, int64_t ms)
 
 static void add(struct court *c, struct event e)
 {
-    if (e.kind == EVENT_RECEIVE || e.kind == EVENT_FAULT) {
+    if (e.kind == EVENT_RECEIVE || e.kind == EVENT_FAULT || e.kind == EVENT_PURGE) {
         e.sender = EVENT_NO_SENDER;
     } else if (e.number >= c->sent) {
         c->sent = e.number + 1;
@@ -472,6 +473,60 @@ static void half_a_batch(void **state)
     }
 }
 
+/* ---- the loose queue ---- */
+
+static void add_loose(struct court *c, struct event e)
+{
+    e.queue = 5;
+    add(c, e);
+}
+
+static void gone_by_its_time_or_a_purge_only(void **state)
+{
+    struct court *c = *state;
+    struct event s = a_send(0, 100, HF_OK), p = event_of(EVENT_PURGE, 0, 200);
+
+    add_loose(c, s);
+    assert_convicted(c);
+    add_loose(c, s);
+    add_loose(c, p);
+    assert_passes(c);
+    p.asked_ms = p.got_ms = 50;
+    add_loose(c, s);
+    add_loose(c, p);
+    assert_convicted(c);
+    s.ttl_ms = 1000;
+    add_loose(c, s);
+    assert_passes(c);
+    add(c, s);
+    assert_convicted(c); /* elsewhere nothing expires */
+}
+
+static void handed_out_after_its_time(void **state)
+{
+    struct court *c = *state;
+    struct event s = a_send(0, 100, HF_OK);
+
+    s.ttl_ms = 1000;
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1099, 1, 1, 1000));
+    assert_passes(c);
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1100, 1, 1, 1000));
+    assert_convicted(c);
+}
+
+static void handed_out_after_a_purge(void **state)
+{
+    struct court *c = *state;
+
+    add_loose(c, a_send(0, 100, HF_OK));
+    add_loose(c, event_of(EVENT_PURGE, 0, 200));
+    add_loose(c, a_delivery(0, 300, 1, 1, 1000));
+    ack(c, 0, 310, 1);
+    assert_convicted(c);
+}
+
 /* ---- waiting ---- */
 
 static void waiter_that_is_not_woken(void **state)
@@ -517,6 +572,9 @@ int main(void)
         judge_test(one_body_under_two_ids),
         judge_test(refused_and_delivered),
         judge_test(half_a_batch),
+        judge_test(gone_by_its_time_or_a_purge_only),
+        judge_test(handed_out_after_its_time),
+        judge_test(handed_out_after_a_purge),
         judge_test(waiter_that_is_not_woken),
     };
 

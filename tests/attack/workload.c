@@ -205,9 +205,10 @@ struct wish {
     unsigned priority; /* 0 = none */
     bool has_delay, has_at;
     int64_t value;
+    int32_t ttl_ms; /* 0 = none */
 };
 
-static void wish_draw(struct actor *a, struct wish *x)
+static void wish_draw(struct actor *a, struct wish *x, uint8_t queue)
 {
     int64_t what = draw_below(a, 100);
 
@@ -223,6 +224,9 @@ static void wish_draw(struct actor *a, struct wish *x)
     } else if (what < 40) {
         x->has_at = true;
         x->value = probe_wall_ms() + draw_below(a, 5000) - 1000;
+    }
+    if (queue == QUEUE_LOOSE && chance(a, 50)) {
+        x->ttl_ms = 1 + (int32_t)draw_below(a, 3000);
     }
     if (chance(a, 40)) {
         x->priority = 1 + (unsigned)draw_below(a, LIMIT_PRIORITY);
@@ -246,6 +250,7 @@ static struct event wish_event(struct actor *a, const struct wish *x, uint8_t qu
                           .batch = a->batch,
                           .queue = queue,
                           .asked_value = x->value,
+                          .ttl_ms = x->ttl_ms,
                           .flags = (uint8_t)((x->has_delay ? EVENT_DELAYED : 0) |
                                              (x->has_at ? EVENT_AT : 0))};
 }
@@ -320,7 +325,7 @@ static struct parcel *parcel_make(struct actor *a, uint32_t count)
         struct wish *x = &p->wishes[i];
         struct hf_send_entry *e = &p->entries[i];
 
-        wish_draw(a, x);
+        wish_draw(a, x, p->queue);
         p->events[i] = wish_event(a, x, p->queue);
         p->events[i].asked_ms = probe_mono_ms();
         e->body = hf_data(body_of(a, i, x->number), body_len(a->sender, x->number));
@@ -329,6 +334,8 @@ static struct parcel *parcel_make(struct actor *a, uint32_t count)
         e->has_deliver_at = x->has_at;
         e->delay_ms = x->has_delay ? x->value : 0;
         e->deliver_at_ms = x->has_at ? x->value : 0;
+        e->has_ttl = x->ttl_ms != 0;
+        e->ttl_ms = x->ttl_ms;
     }
     return p;
 }
@@ -507,12 +514,13 @@ static void wire_send(struct actor *a)
     for (i = 0; i < count; i++) {
         struct wish *x = &wishes[i];
 
-        wish_draw(a, x);
+        wish_draw(a, x, queue);
         entries[i].body =
             slice_of(body_of(a, i, x->number), body_len(a->sender, x->number));
         entries[i].priority = x->priority;
         entries[i].delay = (struct optional_ms){x->has_delay, x->value};
         entries[i].deliver_at = (struct optional_ms){x->has_at, x->value};
+        entries[i].ttl = (struct optional_ms){x->ttl_ms != 0, x->ttl_ms};
     }
     if (numbered) {
         r.send.session = slice_of(a->caller.session, 16);
@@ -1080,7 +1088,23 @@ static void wire_receive(struct actor *a)
     }
 }
 
-/* ---- those who only look ---- */
+/* ---- those who only look, and purge ---- */
+
+static void purge(struct actor *a)
+{
+    struct hf_error error;
+    struct event e = {.kind = EVENT_PURGE,
+                      .actor = a->number,
+                      .sender = EVENT_NO_SENDER,
+                      .queue = QUEUE_LOOSE,
+                      .asked_ms = probe_mono_ms()};
+
+    (void)hf_queue_purge(a->client, a->w->queues[QUEUE_LOOSE], NULL, &error);
+    e.got_ms = probe_mono_ms();
+    e.status = (int16_t)error.status;
+    stamp_library(&e, a);
+    history_add(a->w->h, &e);
+}
 
 /* What was known when a look began. */
 struct known {
@@ -1125,7 +1149,8 @@ static void judge_look(struct workload *w, uint8_t queue, const struct known *kn
         violation(w->v, "%llu messages are leased, at most %d may be",
                   (unsigned long long)q->leased, WORKLOAD_CAP);
     }
-    if (q->ready + q->leased + q->scheduled + q->parked + q->acked_total != q->sent) {
+    if (queue != QUEUE_LOOSE &&
+        q->ready + q->leased + q->scheduled + q->parked + q->acked_total != q->sent) {
         violation(
             w->v,
             "I6: %s: %llu ready, %llu leased, %llu scheduled, %llu parked and %llu "
@@ -1169,6 +1194,11 @@ static void library_look(struct actor *a)
             judge_look(a->w, queue, &known, &look);
         }
         hf_queues_free(queues);
+    }
+    idle(a);
+    busy(a, EVENT_PURGE, 5000);
+    if (chance(a, 3) && !atomic_load(&a->w->drain)) {
+        purge(a);
     }
     idle(a);
     busy(a, EVENT_RECEIVE, 5000);
@@ -1220,7 +1250,7 @@ static void wire_look(struct actor *a)
 
         judge_look(a->w, queue, &known, &look);
     }
-    if ((rc != HF_OK && rc != HF_E_NOT_LEADER) || chance(a, 3)) {
+    if (rc != HF_OK ? rc != HF_E_NOT_LEADER || chance(a, 30) : chance(a, 2)) {
         caller_done(&a->caller);
     }
 }
@@ -1285,12 +1315,14 @@ static void actor_start(struct workload *w, uint8_t number)
 
 static bool make_queues(struct workload *w)
 {
-    static const char *const names[] = {"plain", "strict", "park", "cap", "wake"};
+    static const char *const names[] = {"plain", "strict", "park",
+                                        "cap",   "loose",  "wake"};
     static const char *const attributes[] = {
         "retry_initial=200 retry_max=1000",
         "strict_receipts=true retry_initial=100 retry_max=500",
         "max_failures=3 retry_initial=100 retry_max=500",
         "max_inflight=40 retry_initial=100 retry_max=500",
+        "retry_initial=200 retry_max=1000",
         "",
     };
     struct caller k;
@@ -1429,7 +1461,7 @@ bool workload_drain(struct workload *w)
         empty = true;
         for (i = 0; i < WORKLOAD_QUEUES; i++) {
             q[i] = queue_stats(&k, w->queues[i], &rc);
-            moved += q[i].acked_total;
+            moved += q[i].acked_total * 3 + q[i].ready + q[i].scheduled * 2;
             empty = empty && rc == HF_OK && q[i].ready == 0 && q[i].leased == 0 &&
                     q[i].scheduled == 0 && q[i].parked == 0;
             if (rc == HF_OK && q[i].parked > 0) {
@@ -1467,6 +1499,23 @@ void workload_counters(struct workload *w, const struct judge_counts *counts)
 
         if (rc != HF_OK) {
             violation(w->v, "stats of %s: %s", w->queues[i], status_name(rc));
+        } else if (i == QUEUE_LOOSE) {
+            if (q.sent < counts[i].stored ||
+                q.sent > counts[i].stored + counts[i].perhaps ||
+                q.acked_total < counts[i].acked ||
+                q.acked_total > counts[i].acked + counts[i].unsure || q.bytes != 0) {
+                violation(
+                    w->v,
+                    "I6: %s: %llu sent, %llu acked, %llu bytes left; the clients "
+                    "know of %llu messages and perhaps %llu more, of %llu acks and "
+                    "perhaps %llu more",
+                    w->queues[i], (unsigned long long)q.sent,
+                    (unsigned long long)q.acked_total, (unsigned long long)q.bytes,
+                    (unsigned long long)counts[i].stored,
+                    (unsigned long long)counts[i].perhaps,
+                    (unsigned long long)counts[i].acked,
+                    (unsigned long long)counts[i].unsure);
+            }
         } else if (q.sent != counts[i].stored || q.acked_total != counts[i].stored ||
                    q.bytes != 0) {
             violation(

@@ -20,6 +20,7 @@ enum {
     QUEUE_STRICT, /* strict_receipts */
     QUEUE_PARK,   /* max_failures: messages are parked, and kicked when draining */
     QUEUE_CAP,    /* max_inflight */
+    QUEUE_LOOSE,  /* half of its messages have a time to live; it is purged */
     QUEUE_WAKE,   /* a trickle, and one receiver that always waits */
     WORKLOAD_QUEUES
 };
