@@ -10,9 +10,9 @@
  * of its request. One decoder serves the socket and the log, and what is stored can be
  * read by whoever can read the wire.
  *
- * Decoding borrows: every slice points into the bytes given, every array into the
- * arena. It allocates nothing else, checks every bound of limits.h, and never trusts a
- * length. */
+ * Decoding borrows: every slice points into the bytes given, every array and every
+ * struct behind a pointer into the arena. It allocates nothing else, checks every bound
+ * of limits.h, and never trusts a length. */
 #ifndef HF_PROTO_OP_H
 #define HF_PROTO_OP_H
 
@@ -254,7 +254,7 @@ struct op_settle {
     struct slice queue;
     enum settle_kind kind;
     struct op_settle_entry *entries;
-    uint32_t count;   /* 1..LIMIT_BATCH */
+    uint32_t count; /* 1..LIMIT_BATCH */
     /* RELEASE, by the leader only. Both are refused where the receive was asked again
      * under its attempt id since: then another connection was given these receipts. */
     bool undelivered; /* the receiver was gone: takes the delivery count back */
@@ -1090,13 +1090,14 @@ int op_encode_fields(const struct op_request *request, struct op_buffer *out);
  * operation number. HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: a bound is hit, a field has
  * another type, or is missing. HF_E_MEMORY_LOW: the arena is full. After these the
  * connection goes on: the frame was whole. Absent fields have their defaults: receive
- * max 1, limit LIMIT_LIST_DEFAULT, peek state READY, kick count 1 unless it has an id.
+ * max 1, limit LIMIT_LIST_DEFAULT, peek state READY, kick count 1 unless it has an id,
+ * recur catch_up SKIP and overlap ALLOW.
  * A field whose value is nil is absent. In a send of several entries one bad entry
  * refuses the request: what depends on the queue (its max_message_bytes, its max_delay)
  * is not known here and is answered per entry by the state machine. `fields`, if not
  * NULL, receives the raw field map: what a command in the log carries. Fields that only
- * the leader may write (undelivered, closed) are refused here, so the map is safe to log as it
- * is. */
+ * the leader may write (undelivered, closed) are refused here, so the map is safe to
+ * log as it is. */
 int op_decode_request(struct slice message, struct arena *arena,
                       struct op_request *request, struct slice *fields,
                       struct op_error *error);

@@ -4,6 +4,7 @@
 #include "tests/lib/cases.h"
 
 #include "proto/frame.h"
+#include "tests/lib/op_random.h"
 
 #include <poll.h>
 #include <sys/resource.h>
@@ -237,6 +238,58 @@ static void w03_one_answer_per_request(void **state)
     cluster_agree(c);
 }
 
+/* What changes who leads or who belongs, or has more than one answer: not here. */
+static bool is_disruptive(unsigned op)
+{
+    return op == OP_HELLO || op == OP_MEMBER_ADD || op == OP_MEMBER_REMOVE ||
+           op == OP_MEMBER_PROMOTE || op == OP_TRANSFER || op == OP_SUBSCRIBE;
+}
+
+/* W-03: every operation that the protocol has is answered once, whether this node does
+ * it or not; whatever it was, every node lives and all agree. */
+static void w03_every_operation_is_answered(void **state)
+{
+    struct cluster *c = *state;
+    struct watch watch = watch_begin(c);
+    struct answer a = {0};
+    struct arena arena;
+    struct dice dice;
+    struct wire *w;
+
+    dice_seed(&dice, "w03_every_operation_is_answered", 3);
+    w = wire_open(c->node[cluster_leader(c, 10000)].client_port, "w03");
+    assert_non_null(w);
+    arena_init(&arena, 64u << 20);
+    for (uint32_t i = 0; i < 10 * op_all_count; i++) {
+        struct op_request request;
+        uint64_t id;
+
+        if (is_disruptive(op_all[i % op_all_count])) {
+            continue;
+        }
+        arena_reset(&arena);
+        op_random_request(&dice, op_all[i % op_all_count], OP_FILL_RANDOM, &arena,
+                          &request);
+        if (request.op == OP_SETTLE) {
+            request.settle.undelivered = false; /* only for the log */
+            request.settle.closed = false;
+        } else if (request.op == OP_RECEIVE) {
+            request.receive.wait_ms = 0;
+        }
+        id = wire_post(w, &request);
+        if (wire_take(w, id, request.op, 5000, &a) != HF_OK) {
+            fail_msg("%s has no answer", op_name(request.op));
+        }
+        assert_int_not_equal(a.reply.error.status, HF_E_PROTOCOL);
+        assert_int_not_equal(a.reply.error.status, HF_E_INTERNAL);
+    }
+    arena_done(&arena);
+    answer_done(&a);
+    wire_close(w);
+    cluster_agree(c);
+    watch_end(c, &watch);
+}
+
 /* What a node says first on its peer port, or what it answers to a client's hello:
  * whatever comes, the test sends these variants. */
 static void peer_noise(struct cluster *c, int node, uint64_t *seed, int rounds)
@@ -392,6 +445,7 @@ int main(void)
         cluster_unit_test(w01_length_beyond_any_limit),
         cluster_unit_test(malformed_frames_end_the_connection),
         cluster_unit_test(w03_one_answer_per_request),
+        cluster_unit_test(w03_every_operation_is_answered),
         cluster_unit_test(w07_rubbish_on_the_peer_port),
         cluster_unit_test(x10_clients_that_never_read),
     };
