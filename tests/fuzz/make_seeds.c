@@ -46,6 +46,7 @@ static void make_request(struct dice *r, unsigned op, struct arena *arena,
     request.id = 1 + dice_below(r, 100);
     if (request.op == OP_SETTLE) {
         request.settle.undelivered = false; /* only for the log */
+        request.settle.closed = false;
     }
     CHECK(op_encode_request(&request, b) == HF_OK);
 }

@@ -623,7 +623,7 @@ static void unknown_fields_are_bounded(void **state)
             pack_uint(&b, 9);
             pack_uint(&b, OP_PING);
             pack_map(&b, 1);
-            pack_uint(&b, 120);
+            pack_uint(&b, 250);
             if (wide == 1) {
                 pack_array(&b, LIMIT_ITEMS + over);
                 for (uint32_t i = 0; i < LIMIT_ITEMS + over; i++) {
@@ -922,7 +922,7 @@ static void the_log_has_the_same_depth(void **state)
 
         arena_init(&arena, ARENA_BYTES);
         pack_map(&b, 1);
-        pack_uint(&b, 120);
+        pack_uint(&b, 250);
         for (uint32_t i = 0; i < LIMIT_NESTING - 2 + over; i++) {
             pack_array(&b, 1);
         }
