@@ -801,6 +801,12 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     case OP_PEEK:
         machine_peek(m, &request->peek, now_ms, &d->arena, &reply);
         break;
+    case OP_GET:
+        machine_get(m, &request->get, &d->arena, &reply);
+        break;
+    case OP_SCHEDULE_COUNT:
+        machine_schedule_count(m, &request->schedule_count, &d->arena, &reply);
+        break;
     default:
         machine_stats(m, &request->stats, now_ms, &d->arena, &reply);
         break;
@@ -894,6 +900,8 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_QUEUE_SHOW:
     case OP_QUEUE_LIST:
     case OP_PEEK:
+    case OP_GET:
+    case OP_SCHEDULE_COUNT:
     case OP_STATS:
         answer_read(d, s, request, start_ns);
         break;

@@ -84,6 +84,26 @@ static const struct tool_flag peek_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+static const struct tool_flag schedule_list_flags[] = {
+    {"from", "T", false, "only what is due at T or later"},
+    {"to", "T", false, "only what is due before T"},
+    {"limit", "N", false, "at most N messages (100)"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_count_flags[] = {
+    {"from", "T", false, "only what is due at T or later"},
+    {"to", "T", false, "only what is due before T"},
+    {"bucket", "D", false, "also how many in each span of D"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_cancel_flags[] = {
+    {"include-ready", NULL, false,
+     "also when it is ready and was never handed out, or is parked"},
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag worker_flags[] = {
     {"concurrency", "N", false, "commands that run at once, 1 to 256 (1)"},
     {"lease", "D", false, "hold a message so long at a time; else the queue's lease"},
@@ -152,6 +172,18 @@ const struct tool_command tool_commands[] = {
      "Give the id of one message, or --count.", kick_flags, tool_kick},
     {"peek", "Q", 1, 1, "look at messages without touching them", NULL, peek_flags,
      tool_peek},
+    {"schedule list", "Q", 1, 1, "print scheduled messages in the order of their times",
+     "Messages that wait for their next try are among them, marked as such.",
+     schedule_list_flags, tool_schedule_list},
+    {"schedule count", "Q", 1, 1, "count scheduled messages", NULL,
+     schedule_count_flags, tool_schedule_count},
+    {"schedule cancel", "Q ID", 2, 2, "remove a message before anybody gets it",
+     "A message that a consumer holds, or that was handed out before and is ready "
+     "again, "
+     "is left alone. Either it is removed and nobody gets it, or the command is "
+     "refused "
+     "and says where the message is.",
+     schedule_cancel_flags, tool_schedule_cancel},
     {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
      tool_stats},
     {"worker", "Q -- COMMAND ARG...", 2, TOOL_WORDS_ANY,
@@ -240,6 +272,10 @@ static const char *remedy(int status)
         return "look what happened before repeating it";
     case HF_E_QUEUE_NOT_EMPTY:
         return "purge it, or delete it with --force";
+    case HF_E_IN_FLIGHT:
+        return "wait until its consumer is done with it";
+    case HF_E_VERSION_MISMATCH:
+        return "look at it again";
     case HF_E_LEASE_CAP_REACHED:
         return "finish, or give the message back";
     case HF_E_UNSUPPORTED:

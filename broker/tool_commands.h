@@ -19,6 +19,15 @@ int tool_send(struct tool *t);
 /* tool_receive.c */
 int tool_receive(struct tool *t);
 int tool_peek(struct tool *t);
+/* One line: id, state and when it changes, counts, the body, the last error; or JSON.
+ */
+struct hf_messages;
+void tool_show_peeked(const struct tool *t, const struct hf_messages *messages);
+
+/* tool_schedule.c */
+int tool_schedule_list(struct tool *t);
+int tool_schedule_count(struct tool *t);
+int tool_schedule_cancel(struct tool *t);
 
 /* tool_settle.c */
 int tool_ack(struct tool *t);

@@ -452,6 +452,9 @@ json_t *format_json_message(const struct hf_message *m)
     if (m->leased_since != 0) {
         put_i64(object, "leased_since", m->leased_since);
     }
+    if (m->version != 0) {
+        put_u64(object, "version", m->version);
+    }
     format_json_bytes(object, "consumer", m->consumer);
     format_json_bytes(object, "last_error", m->last_error);
     return object;

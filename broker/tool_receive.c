@@ -144,7 +144,6 @@ int tool_receive(struct tool *t)
     return rc;
 }
 
-/* One line: id, state and when it changes, counts, the body, the last error. */
 static void print_peeked(const struct hf_message *m)
 {
     char id[HF_ID_TEXT];
@@ -168,6 +167,17 @@ static void print_peeked(const struct hf_message *m)
         format_preview(stdout, m->last_error, 256);
     }
     putchar('\n');
+}
+
+void tool_show_peeked(const struct tool *t, const struct hf_messages *messages)
+{
+    for (size_t i = 0; i < messages->count; i++) {
+        if (t->json) {
+            tool_print(format_json_message(&messages->items[i]));
+        } else {
+            print_peeked(&messages->items[i]);
+        }
+    }
 }
 
 int tool_peek(struct tool *t)
@@ -197,13 +207,7 @@ int tool_peek(struct tool *t)
             HF_OK) {
             return tool_refused(t, t->words[0], &error);
         }
-        for (size_t i = 0; i < messages->count; i++) {
-            if (t->json) {
-                tool_print(format_json_message(&messages->items[i]));
-            } else {
-                print_peeked(&messages->items[i]);
-            }
-        }
+        tool_show_peeked(t, messages);
         limit -= (int64_t)messages->count;
         cursor.data = NULL;
         if (messages->cursor.data != NULL &&

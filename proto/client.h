@@ -44,6 +44,7 @@ struct client_answer {
     union {
         struct hf_messages messages;
         struct hf_queues queues;
+        struct hf_schedule schedule;
     };
     struct arena arena;
 };

@@ -2,6 +2,8 @@
  * it elsewhere. */
 #include "proto/client.h"
 
+#include <string.h>
+
 #include <stdlib.h>
 
 #define ANSWER_BYTES (64u << 20)
@@ -57,11 +59,21 @@ static void on_unknown(struct hf_client *c, struct client_call *call, unsigned n
 }
 
 /* A deletion that was repeated after a lost answer and finds nothing was done the first
- * time. */
-static bool counts_as_done(const struct client_call *call, int status)
+ * time; so was a cancel that finds the message cancelled. */
+static bool counts_as_done(const struct client_call *call, const struct op_error *error)
 {
-    return call->request.op == OP_QUEUE_DELETE && call->doubt &&
-           status == HF_E_QUEUE_NOT_FOUND;
+    if (!call->doubt) {
+        return false;
+    }
+    switch (call->request.op) {
+    case OP_QUEUE_DELETE:
+        return error->status == HF_E_QUEUE_NOT_FOUND;
+    case OP_MODIFY:
+        return call->request.modify.kind == MODIFY_CANCEL &&
+               error->status == HF_E_MESSAGE_NOT_FOUND && error->gone == GONE_CANCELLED;
+    default:
+        return false;
+    }
 }
 
 /* What the cluster knew of this number is gone, and it may have been stored. */
@@ -178,9 +190,8 @@ static int on_answer(struct hf_client *c, struct client_call *call, unsigned nod
     c->stamp.term = reply.stamp.term;
     c->stamp.index = reply.stamp.index;
     c->stamp.cluster_ms = reply.stamp.cluster_ms;
-    if (counts_as_done(call, reply.error.status)) {
-        reply.error.status = HF_OK;
-        reply.count.count = 0;
+    if (counts_as_done(call, &reply.error)) {
+        memset(&reply, 0, sizeof reply);
     }
     if (reply.error.status != HF_OK) {
         on_refusal(c, call, node, &reply.error, now_ms);

@@ -1,4 +1,5 @@
-/* client_receive.c: receive and peek of holdfast.h. */
+/* client_receive.c: receive of holdfast.h, and the looks at messages: peek, get, the
+ * schedule in due order. */
 #include "proto/client.h"
 
 #include "proto/check.h"
@@ -34,6 +35,7 @@ static int convert_message(const struct op_message *from, struct arena *arena,
     to->leased_since = from->leased_since;
     to->consumer = client_bytes(from->consumer);
     to->last_error = client_bytes(from->last_error);
+    to->version = from->version;
     rc = client_read_texts(from->keys, arena, &to->keys, &to->key_count);
     if (rc != HF_OK) {
         return rc;
@@ -212,10 +214,42 @@ int hf_receive(struct hf_client *c, const struct hf_receive *receive,
                         : client_out_of_memory(error);
 }
 
+/* A read whose answer is messages. */
+static int look(struct hf_client *c, struct client_call *call, struct hf_messages **out,
+                struct hf_error *error)
+{
+    call->safe = true;
+    call->read = true;
+    call->keep = true;
+    call->done = on_received;
+    return run_received(c, call, out, error);
+}
+
+static int peek(struct hf_client *c, const char *queue, enum message_state state,
+                const struct hf_due *due, struct hf_bytes cursor, unsigned limit,
+                struct hf_messages **out, struct hf_error *error)
+{
+    struct client_call *call = client_call_new(OP_PEEK);
+    struct op_peek *op;
+
+    if (call == NULL) {
+        return client_out_of_memory(error);
+    }
+    op = &call->request.peek;
+    op->queue = slice_text(queue);
+    op->state = state;
+    op->cursor = client_slice(cursor);
+    op->limit = limit;
+    if (due != NULL) {
+        op->from = client_optional(due->has_from, due->from_ms);
+        op->to = client_optional(due->has_to, due->to_ms);
+    }
+    return look(c, call, out, error);
+}
+
 int hf_peek(struct hf_client *c, const char *queue, int state, struct hf_bytes cursor,
             unsigned limit, struct hf_messages **out, struct hf_error *error)
 {
-    struct client_call *call;
     int rc = client_check_name(queue, error);
 
     if (rc != HF_OK) {
@@ -225,17 +259,38 @@ int hf_peek(struct hf_client *c, const char *queue, int state, struct hf_bytes c
         return client_error(error, HF_E_INVALID_ARGUMENT,
                             "there is no such message state");
     }
-    call = client_call_new(OP_PEEK);
+    return peek(c, queue, (enum message_state)state, NULL, cursor, limit, out, error);
+}
+
+int hf_schedule_list(struct hf_client *c, const char *queue, const struct hf_due *due,
+                     struct hf_bytes cursor, unsigned limit, struct hf_messages **out,
+                     struct hf_error *error)
+{
+    int rc = client_check_name(queue, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    return peek(c, queue, MESSAGE_SCHEDULED, due, cursor, limit, out, error);
+}
+
+int hf_get(struct hf_client *c, const char *queue, struct hf_id id,
+           struct hf_messages **out, struct hf_error *error)
+{
+    struct client_call *call;
+    int rc = client_check_name(queue, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    call = client_call_new(OP_GET);
     if (call == NULL) {
         return client_out_of_memory(error);
     }
-    call->request.peek.queue = slice_text(queue);
-    call->request.peek.state = (enum message_state)state;
-    call->request.peek.cursor = client_slice(cursor);
-    call->request.peek.limit = limit;
-    call->safe = true;
-    call->read = true;
-    call->keep = true;
-    call->done = on_received;
-    return run_received(c, call, out, error);
+    call->request.get.queue = slice_text(queue);
+    call->request.get.has_id = true;
+    call->request.get.id.high = id.high;
+    call->request.get.id.low = id.low;
+    call->request.get.limit = 1;
+    return look(c, call, out, error);
 }

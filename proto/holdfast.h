@@ -350,6 +350,8 @@ struct hf_message {
     int64_t leased_since;      /* 0 unless leased */
     struct hf_bytes consumer;
     struct hf_bytes last_error;
+    uint64_t
+        version; /* grows when the message is modified; see hf_cancel. 0 = not known */
 };
 
 struct hf_messages {
@@ -370,6 +372,68 @@ HF_API int hf_receive(struct hf_client *client, const struct hf_receive *receive
 HF_API int hf_peek(struct hf_client *client, const char *queue, int state,
                    struct hf_bytes cursor, unsigned limit, struct hf_messages **out,
                    struct hf_error *error);
+
+/* ---- schedule control ---- */
+
+/* Due times; NULL, or neither given: all. */
+struct hf_due {
+    int has_from; /* due at from_ms or later */
+    int64_t from_ms;
+    int has_to; /* due before to_ms */
+    int64_t to_ms;
+};
+
+/* What is scheduled, in the order of its due times; cursor from the last answer to the
+ * same question, or absent. As hf_peek otherwise. */
+HF_API int hf_schedule_list(struct hf_client *client, const char *queue,
+                            const struct hf_due *due, struct hf_bytes cursor,
+                            unsigned limit, struct hf_messages **out,
+                            struct hf_error *error);
+
+/* One message by its id, wherever it stands. Of one that a consumer holds little more
+ * than that may be known: counts and times are 0 then. Gives one message:
+ * hf_messages_free. HF_E_MESSAGE_NOT_FOUND: error->gone says why. */
+HF_API int hf_get(struct hf_client *client, const char *queue, struct hf_id id,
+                  struct hf_messages **out, struct hf_error *error);
+
+struct hf_bucket {
+    int64_t start_ms; /* a multiple of the width; up to start_ms + bucket_ms */
+    uint64_t count;
+};
+
+struct hf_schedule {
+    uint64_t total; /* scheduled and due in the time asked for */
+    int64_t bucket_ms;
+    const struct hf_bucket *buckets; /* those that hold any, in order */
+    size_t bucket_count;
+    /* There are later buckets, and total is of those given: ask again from the end of
+     * the last one. */
+    int more;
+};
+
+HF_API void hf_schedule_free(struct hf_schedule *schedule);
+
+/* How much is scheduled, in all and per bucket_ms (0: only in all). Gives counts:
+ * hf_schedule_free. HF_E_TOO_LARGE: too much for one answer; ask for less at a time. */
+HF_API int hf_schedule_count(struct hf_client *client, const char *queue,
+                             const struct hf_due *due, int64_t bucket_ms,
+                             struct hf_schedule **out, struct hf_error *error);
+
+struct hf_cancel {
+    int include_ready;   /* also what is ready and was never handed out, or is parked */
+    uint64_t if_version; /* only when the message has this version; 0 = any */
+};
+
+/* Remove a message that is scheduled, also one that waits for its next try. options may
+ * be NULL; state_before (may be NULL): where it was. The cluster decides between this
+ * and a delivery, and exactly one of them happens. HF_E_INVALID_ARGUMENT: it stands
+ * elsewhere, see error->message_state. HF_E_IN_FLIGHT: a consumer holds it.
+ * HF_E_MESSAGE_NOT_FOUND: it is gone already, see error->gone. HF_E_VERSION_MISMATCH.
+ * Repeated after a lost answer; when the repeat finds the message cancelled that is
+ * success, with HF_MESSAGE_DELETED before. */
+HF_API int hf_cancel(struct hf_client *client, const char *queue, struct hf_id id,
+                     const struct hf_cancel *options, int *state_before,
+                     struct hf_error *error);
 
 /* ---- ack, extend, give back ---- */
 

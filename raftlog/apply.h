@@ -21,6 +21,7 @@ void apply_queue_set(struct machine *m, const struct apply *a);
 void apply_queue_delete(struct machine *m, const struct apply *a);
 void apply_queue_purge(struct machine *m, const struct apply *a);
 void apply_kick(struct machine *m, const struct apply *a);
+void apply_modify(struct machine *m, const struct apply *a);
 void apply_session_open(struct machine *m, const struct apply *a);
 void apply_send(struct machine *m, const struct apply *a);
 void apply_receive(struct machine *m, const struct apply *a);
@@ -39,6 +40,7 @@ int check_queue_delete(struct machine *m, const struct op_queue_delete *op,
 int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
                       struct op_error *error);
 int check_kick(struct machine *m, const struct op_kick *op, struct op_error *error);
+int check_modify(struct machine *m, const struct op_modify *op, struct op_error *error);
 int check_session_open(struct machine *m, const struct op_session_open *op,
                        struct op_error *error);
 int check_send(struct machine *m, const struct op_send *op, struct op_error *error);

@@ -330,6 +330,9 @@ static bool apply_request(struct machine *m, const struct apply *a)
     case OP_KICK:
         apply_kick(m, a);
         return true;
+    case OP_MODIFY:
+        apply_modify(m, a);
+        return true;
     case OP_NOOP:
         return true;
     default:
@@ -532,6 +535,8 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_settle(m, &request->settle, error);
     case OP_KICK:
         return check_kick(m, &request->kick, error);
+    case OP_MODIFY:
+        return check_modify(m, &request->modify, error);
     case OP_NOOP:
         return HF_OK;
     default:

@@ -108,6 +108,10 @@ void machine_stats(struct machine *m, const struct op_stats *op, int64_t now_ms,
                    struct arena *arena, struct op_reply *reply);
 void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
                   struct arena *arena, struct op_reply *reply);
+void machine_get(struct machine *m, const struct op_get *op, struct arena *arena,
+                 struct op_reply *reply);
+void machine_schedule_count(struct machine *m, const struct op_schedule_count *op,
+                            struct arena *arena, struct op_reply *reply);
 
 /* Would this request be refused for its content alone (bounds, attribute names, sizes,
  * full queue)? The leader asks before proposing; apply asks again. HF_OK or the

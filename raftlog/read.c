@@ -1,9 +1,10 @@
-/* read.c: what the leader answers from the applied state: show, list, stats, peek.
- * Nothing here changes a record. */
+/* read.c: what the leader answers from the applied state: show, list, stats, peek,
+ * get. Nothing here changes a record. */
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
+#include "raftlog/lookup.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/state.h"
@@ -274,12 +275,16 @@ struct range {
     uint8_t prefix[5];
     uint32_t prefix_len;
     uint32_t key_len;
+    int64_t from_ms; /* due times; the whole of a state unless asked for */
+    int64_t to_ms;
 };
 
 static bool range_of(const struct queue *q, enum message_state state, struct range *r)
 {
     bytes_put_u32(r->prefix, q->number);
     r->prefix_len = 4;
+    r->from_ms = 0;
+    r->to_ms = INT64_MAX;
     switch (state) {
     case MESSAGE_READY:
         r->tree = TREE_READY;
@@ -303,7 +308,8 @@ static bool range_of(const struct queue *q, enum message_state state, struct ran
 
 static bool in_range(const struct range *r, struct slice key)
 {
-    return key.len == r->key_len && memcmp(key.data, r->prefix, r->prefix_len) == 0;
+    return key.len == r->key_len && memcmp(key.data, r->prefix, r->prefix_len) == 0 &&
+           (r->tree != TREE_DUE || bytes_get_i64(key.data + 5) < r->to_ms);
 }
 
 /* Copies out of the store's pages: the answer may be sent long after the next write. */
@@ -316,25 +322,16 @@ static bool own(struct arena *arena, struct slice *s)
     return s->data != NULL;
 }
 
-static int peek_one(struct machine *m, const struct queue *q, enum message_state state,
-                    struct slice key, struct slice value, struct arena *arena,
-                    struct op_message *out)
+static int describe_message(struct machine *m, const struct queue *q, uint64_t id,
+                            const struct slot *slot, struct place place,
+                            struct arena *arena, struct op_message *out)
 {
-    struct place place = {.state = state};
-    uint64_t id = bytes_get_u64(key.data + key.len - 8);
-    struct slot slot;
-    int rc;
+    int rc = delivery_describe(m, q, id, slot, place, arena, out);
 
-    if (state == MESSAGE_LEASED || state == MESSAGE_SCHEDULED) {
-        place.due_ms = bytes_get_i64(key.data + 5);
-    }
-    if (slot_decode(value, &slot) != HF_OK) {
-        return HF_E_CORRUPT;
-    }
-    rc = delivery_describe(m, q, id, &slot, place, arena, out);
     if (rc != HF_OK) {
         return rc;
     }
+    out->version = (uint64_t)slot->version + 1; /* 0 stands for "absent" */
     return own(arena, &out->queue) && own(arena, &out->body) &&
                    own(arena, &out->attributes) && own(arena, &out->tag) &&
                    own(arena, &out->keys) && own(arena, &out->group)
@@ -342,20 +339,43 @@ static int peek_one(struct machine *m, const struct queue *q, enum message_state
                : HF_E_MEMORY_LOW;
 }
 
+static int peek_one(struct machine *m, const struct queue *q, enum message_state state,
+                    struct slice key, struct slice value, struct arena *arena,
+                    struct op_message *out)
+{
+    struct place place = {.state = state};
+    uint64_t id = bytes_get_u64(key.data + key.len - 8);
+    struct slot slot;
+
+    if (state == MESSAGE_LEASED || state == MESSAGE_SCHEDULED) {
+        place.due_ms = bytes_get_i64(key.data + 5);
+    }
+    if (slot_decode(value, &slot) != HF_OK) {
+        return HF_E_CORRUPT;
+    }
+    return describe_message(m, q, id, &slot, place, arena, out);
+}
+
 static void peek_range(struct machine *m, const struct queue *q,
                        const struct op_peek *op, const struct range *r,
                        struct arena *arena, struct op_reply *reply)
 {
     struct op_receive_reply *page = &reply->receive;
-    struct slice start =
-        op->cursor.data != NULL ? op->cursor : slice_of(r->prefix, r->prefix_len);
+    struct slice start = slice_of(r->prefix, r->prefix_len);
+    uint8_t from[DUE_KEY_BYTES];
     uint8_t last[READY_KEY_BYTES];
     uint64_t bytes = 0;
     uint32_t skipped = 0;
     struct slice key;
     struct slice value;
-    bool more = store_seek(m->store, r->tree, start, &key, &value);
+    bool more;
 
+    if (op->cursor.data != NULL) {
+        start = op->cursor;
+    } else if (r->from_ms != 0) {
+        start = due_key(from, q->number, LANE_SCHEDULED, r->from_ms, 0);
+    }
+    more = store_seek(m->store, r->tree, start, &key, &value);
     if (more && op->cursor.data != NULL && slice_equal(key, op->cursor)) {
         more = store_next(m->store, r->tree, &key, &value);
     }
@@ -411,13 +431,17 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
                      "state must be ready, leased, scheduled or parked");
         return;
     }
-    if (op->from.set || op->to.set) {
-        (void)refuse(arena, &reply->error, HF_E_UNSUPPORTED,
+    if ((op->from.set || op->to.set) && op->state != MESSAGE_SCHEDULED) {
+        (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT,
                      op->from.set ? "from" : "to",
-                     "this node does not select by due time: leave from and to out");
+                     "only SCHEDULED messages have a due time to select by");
         return;
     }
-    if (op->cursor.data != NULL && !in_range(&r, op->cursor)) {
+    r.from_ms = op->from.set ? op->from.value : 0;
+    r.to_ms = op->to.set ? op->to.value : INT64_MAX;
+    if (op->cursor.data != NULL &&
+        (!in_range(&r, op->cursor) ||
+         (r.from_ms != 0 && bytes_get_i64(op->cursor.data + 5) < r.from_ms))) {
         (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "cursor",
                      "this cursor is not from a peek of this queue and state");
         return;
@@ -429,6 +453,47 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
         return;
     }
     peek_range(m, q, op, &r, arena, reply);
+}
+
+/* ---- get ---- */
+
+void machine_get(struct machine *m, const struct op_get *op, struct arena *arena,
+                 struct op_reply *reply)
+{
+    struct queue *q = queue_find(&m->queues, op->queue);
+    struct op_message *out;
+    struct lookup found;
+    int rc;
+
+    if (q == NULL) {
+        (void)refuse_queue(arena, &reply->error, op->queue);
+        return;
+    }
+    if (!op->has_id) {
+        (void)refuse(arena, &reply->error, HF_E_UNSUPPORTED, "key",
+                     "this node does not find messages by key: give the id");
+        return;
+    }
+    if (lookup_message(m, q, op->id, arena, &found, &reply->error) != HF_OK) {
+        return;
+    }
+    out = arena_get(arena, sizeof *out);
+    if (out == NULL) {
+        out_of_memory(reply);
+        return;
+    }
+    rc = describe_message(m, q, op->id.low, &found.slot, found.place, arena, out);
+    if (rc != HF_OK) {
+        (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc,
+                     NULL, "message %llu cannot be read: %s",
+                     (unsigned long long)op->id.low, status_text(rc));
+        return;
+    }
+    if (!found.exact) {
+        out->version = 0; /* it stands with the lease, which only the receipt finds */
+    }
+    reply->receive.messages = out;
+    reply->receive.count = 1;
 }
 
 bool machine_knows_attempt(struct machine *m, const struct op_receive *op)

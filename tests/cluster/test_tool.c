@@ -419,6 +419,82 @@ static void leadership_is_handed_over(void **state)
     cluster_agree(c);
 }
 
+/* What is scheduled is listed, counted and cancelled; each refusal says where the
+ * message is. */
+static void schedule_is_controlled(void **state)
+{
+    struct cluster *c = *state;
+    char id[3][40];
+    char line[300];
+    struct run r;
+    json_t *m;
+
+    tool(c, 0, "queue create plan --set max_delay=3650d");
+    for (int i = 0; i < 3; i++) {
+        snprintf(line, sizeof line, "send plan later --at 203%d-01-01T00:00:00Z",
+                 i + 1);
+        m = json_line(c, 0, 0, line);
+        snprintf(id[i], sizeof id[i], "%s", text(m, "id"));
+        json_decref(m);
+    }
+    m = json_line(c, 0, 2, "schedule list plan");
+    assert_string_equal(text(m, "id"), id[2]);
+    assert_string_equal(text(m, "state"), "scheduled");
+    json_decref(m);
+    tool_input(c, &r, "", 0,
+               "--json schedule list plan --from 2031-06-01T00:00:00Z --to "
+               "2033-01-01T00:00:00Z");
+    assert_int_equal(r.exit_code, 0);
+    assert_non_null(strstr(r.out, id[1]));
+    assert_null(strstr(r.out, id[0]));
+    assert_null(strstr(r.out, id[2]));
+    run_done(&r);
+    m = json_line(c, 0, 0, "schedule count plan");
+    assert_int_equal(number(m, "messages"), 3);
+    json_decref(m);
+    m = json_line(c, 0, 1, "schedule count plan --bucket 1d --to 2032-06-01T00:00:00Z");
+    assert_int_equal(number(m, "messages"), 1);
+    assert_int_equal(number(m, "start"), 1956528000000); /* 2032-01-01T00:00:00Z */
+    json_decref(m);
+
+    snprintf(line, sizeof line, "schedule cancel plan %s", id[1]);
+    m = json_line(c, 0, 0, line);
+    assert_string_equal(text(m, "state_before"), "scheduled");
+    json_decref(m);
+    tool_input(c, &r, "", 0, line);
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "MessageNotFound"));
+    assert_non_null(strstr(r.err, "cancelled"));
+    run_done(&r);
+    m = json_line(c, 0, 0, "send plan now");
+    snprintf(id[1], sizeof id[1], "%s", text(m, "id"));
+    json_decref(m);
+    snprintf(line, sizeof line, "schedule cancel plan %s", id[1]);
+    tool_input(c, &r, "", 0, line);
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "READY"));
+    assert_non_null(strstr(r.err, "--include-ready"));
+    run_done(&r);
+    snprintf(line, sizeof line, "schedule cancel plan %s --include-ready", id[1]);
+    tool(c, 0, line);
+    m = json_line(c, 0, 0, "send plan held");
+    snprintf(id[1], sizeof id[1], "%s", text(m, "id"));
+    json_decref(m);
+    tool(c, 0, "receive plan --wait 5s");
+    snprintf(line, sizeof line, "schedule cancel plan %s --include-ready", id[1]);
+    tool_input(c, &r, "", 0, line);
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "InFlight"));
+    run_done(&r);
+    expect_stat(c, "plan", "scheduled", 2);
+    expect_stat(c, "plan", "ready", 0);
+    tool(c, 2, "schedule cancel plan");
+    tool(c, 2, "schedule cancel plan x-y");
+    tool(c, 2, "schedule count plan --bucket 0");
+    tool(c, 1, "schedule list nowhere");
+    cluster_agree(c);
+}
+
 static void expect_bench(struct cluster *c, const char *line, const char *counter)
 {
     json_t *result = json_line(c, 0, 0, line);
@@ -464,6 +540,7 @@ int main(void)
         cluster_unit_test(lines_become_messages),
         cluster_unit_test(slow_lines_are_not_held_back),
         cluster_unit_test(delays_and_times_are_kept),
+        cluster_unit_test(schedule_is_controlled),
         cluster_unit_test(status_and_exit_codes),
         cluster_unit_test(leadership_is_handed_over),
         cluster_unit_test(bench_measures),

@@ -1192,6 +1192,76 @@ static bool apply_kick(struct model *m, const struct op_kick *op,
                    (unsigned long long)reply->count.count, (unsigned long long)kicked));
 }
 
+/* ---- cancel ---- */
+
+static bool cancel_gone(struct model *m, int queue, const struct op_modify *op,
+                        const struct op_reply *reply)
+{
+    uint32_t epoch;
+    enum gone_reason reason = recall(m, op->id.low, &epoch);
+    const struct model_message *msg = find(m, op->id.low);
+
+    if (reason == GONE_UNKNOWN && op->id.low < m->queues[queue].floor_id &&
+        msg == NULL) {
+        /* Of this queue or of another that was emptied: the model has forgotten. */
+        return same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND) &&
+               (reply->error.gone == GONE_PURGED || reply->error.gone == GONE_UNKNOWN ||
+                differ(m, "gone is %d", (int)reply->error.gone));
+    }
+    return same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND) &&
+           (reply->error.gone == reason ||
+            differ(m, "gone is %d, should be %d", (int)reply->error.gone, (int)reason));
+}
+
+static int cancel_verdict(const struct op_modify *op, const struct model_message *msg)
+{
+    if (msg->state == MESSAGE_LEASED) {
+        return HF_E_IN_FLIGHT;
+    }
+    if ((msg->state == MESSAGE_READY && msg->first_received_ms != 0) ||
+        (msg->state != MESSAGE_SCHEDULED && !op->include_ready)) {
+        return HF_E_INVALID_ARGUMENT;
+    }
+    return op->if_version > 1 ? HF_E_VERSION_MISMATCH : HF_OK;
+}
+
+/* Exactly one of FIRE, a receive and a cancel gets a message: what was cancelled is
+ * never seen again, and what was refused stands where the refusal says. */
+static bool apply_cancel(struct model *m, const struct op_modify *op,
+                         const struct op_reply *reply)
+{
+    int queue = queue_of(m, op->queue);
+    struct model_message *msg = find(m, op->id.low);
+    int verdict;
+
+    if (queue < 0) {
+        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+    }
+    if (msg == NULL || msg->queue != queue) {
+        return cancel_gone(m, queue, op, reply);
+    }
+    verdict = cancel_verdict(op, msg);
+    if (!same_status(m, reply->error.status, verdict)) {
+        return false;
+    }
+    if (verdict == HF_E_IN_FLIGHT || verdict == HF_E_INVALID_ARGUMENT) {
+        return reply->error.state == msg->state ||
+               differ(m, "refused as state %d, should be %d", (int)reply->error.state,
+                      (int)msg->state);
+    }
+    if (verdict != HF_OK) {
+        return true;
+    }
+    if (reply->modify.state_before != msg->state || reply->modify.count != 1 ||
+        reply->modify.state != MESSAGE_DELETED || reply->modify.id.low != msg->id) {
+        return differ(m, "cancelled from state %d, should be %d",
+                      (int)reply->modify.state_before, (int)msg->state);
+    }
+    remember(m, msg->id, GONE_CANCELLED, 0);
+    take_away(m, msg);
+    return true;
+}
+
 bool model_apply(struct model *m, const struct op_request *request,
                  const struct model_config *config, const struct op_reply *reply)
 {
@@ -1214,6 +1284,8 @@ bool model_apply(struct model *m, const struct op_request *request,
         return apply_settle(m, &request->settle, reply);
     case OP_KICK:
         return apply_kick(m, &request->kick, reply);
+    case OP_MODIFY:
+        return apply_cancel(m, &request->modify, reply);
     default:
         return differ(m, "the model does not know operation %d", (int)request->op);
     }
@@ -1253,6 +1325,49 @@ bool model_check_stats(struct model *m, int queue, const struct op_queue_info *i
             (unsigned long long)info->dead_lettered, (unsigned long long)q->sent,
             (unsigned long long)q->received, (unsigned long long)q->acked_total,
             (unsigned long long)q->failed, (unsigned long long)q->dead_lettered);
+    }
+    return true;
+}
+
+bool model_check_schedule(struct model *m, int queue,
+                          const struct op_schedule_count *op,
+                          const struct op_schedule_count_reply *got)
+{
+    int64_t from = op->from.set ? op->from.value : 0;
+    int64_t to = op->to.set ? op->to.value : INT64_MAX;
+    uint64_t total = 0;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct model_message *msg = &m->messages[i];
+
+        total += msg->queue == queue && msg->state == MESSAGE_SCHEDULED &&
+                 msg->due_ms >= from && msg->due_ms < to;
+    }
+    for (uint32_t b = 0; b < got->bucket_count; b++) {
+        int64_t start = got->buckets[b].start_ms;
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < m->count; i++) {
+            const struct model_message *msg = &m->messages[i];
+
+            n += msg->queue == queue && msg->state == MESSAGE_SCHEDULED &&
+                 msg->due_ms >= from && msg->due_ms < to && msg->due_ms >= start &&
+                 msg->due_ms < start + got->bucket_ms;
+        }
+        if (n == 0 || n != got->buckets[b].count || start % op->bucket_ms != 0 ||
+            (b > 0 && start <= got->buckets[b - 1].start_ms)) {
+            return differ(m, "bucket %lld holds %llu, should be %llu", (long long)start,
+                          (unsigned long long)got->buckets[b].count,
+                          (unsigned long long)n);
+        }
+        sum += n;
+    }
+    if ((!got->more && got->total != total) || (got->more && got->total > total) ||
+        (op->bucket_ms != 0 && sum != got->total)) {
+        return differ(m, "%llu scheduled, %llu in buckets, should be %llu",
+                      (unsigned long long)got->total, (unsigned long long)sum,
+                      (unsigned long long)total);
     }
     return true;
 }

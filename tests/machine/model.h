@@ -121,6 +121,10 @@ bool model_check_stats(struct model *m, int queue, const struct op_queue_info *i
 bool model_check_peek(struct model *m, int queue, enum message_state state,
                       const struct op_receive_reply *page);
 
+bool model_check_schedule(struct model *m, int queue,
+                          const struct op_schedule_count *op,
+                          const struct op_schedule_count_reply *got);
+
 /* Session i has this id. */
 void model_session_id(int i, uint8_t id[16]);
 void model_attempt_id(uint8_t n, uint8_t id[16]);

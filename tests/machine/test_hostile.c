@@ -18,7 +18,7 @@
 static const unsigned logged[] = {
     OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
     OP_SEND,         OP_SEND,      OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
-    OP_SETTLE,       OP_KICK,      OP_NOOP};
+    OP_SETTLE,       OP_KICK,      OP_NOOP,         OP_MODIFY};
 
 struct hostile {
     struct rig leader;
@@ -45,7 +45,8 @@ static void aim(struct hostile *h, struct op_request *q)
                              [OP_QUEUE_PURGE] = &q->queue_purge.queue,
                              [OP_SEND] = &q->send.queue,
                              [OP_SETTLE] = &q->settle.queue,
-                             [OP_KICK] = &q->kick.queue};
+                             [OP_KICK] = &q->kick.queue,
+                             [OP_MODIFY] = &q->modify.queue};
 
     if (dice_below(&h->dice, 8) != 0 && q->op < sizeof names / sizeof names[0] &&
         names[q->op] != NULL) {
@@ -56,6 +57,16 @@ static void aim(struct hostile *h, struct op_request *q)
     case OP_QUEUE_SET:
         if (dice_below(&h->dice, 3) != 0) {
             q->queue_create.attributes = (struct slice){NULL, 0};
+        }
+        break;
+    case OP_MODIFY:
+        if (dice_below(&h->dice, 4) != 0) {
+            q->modify = (struct op_modify){
+                .queue = q->modify.queue,
+                .kind = MODIFY_CANCEL,
+                .has_id = true,
+                .id = {0, dice_below(&h->dice, 3000)},
+                .include_ready = dice_below(&h->dice, 2) != 0};
         }
         break;
     case OP_SEND:

@@ -326,6 +326,36 @@ static void draw_kick(struct episode *e, struct op_request *q)
     }
 }
 
+/* Mostly what is scheduled, close to its time: FIRE may be first, or this. */
+static void draw_cancel(struct episode *e, struct op_request *q)
+{
+    struct op_modify *op = &q->modify;
+
+    q->op = OP_MODIFY;
+    op->queue = queue_name(e);
+    op->kind = MODIFY_CANCEL;
+    op->has_id = true;
+    op->id.low = 1 + below(e, e->model.next_id + 1);
+    op->include_ready = one_in(e, 3);
+    op->if_version = one_in(e, 6) ? 1 + below(e, 2) : 0;
+    if (e->model.gone_count > 0 && one_in(e, 4)) {
+        uint32_t last = e->model.gone_count < 8 ? e->model.gone_count : 8;
+
+        op->id.low = e->model.gone[e->model.gone_count - 1 - below(e, last)].id;
+        return;
+    }
+    for (int tries = 0; tries < 4 && e->model.count > 0 && !one_in(e, 8); tries++) {
+        const struct model_message *msg = &e->model.messages[below(e, e->model.count)];
+
+        op->id.low = msg->id;
+        op->id.high = one_in(e, 2) ? (uint64_t)msg->sent_ms << 16 : 0;
+        op->queue = slice_text(e->model.queues[msg->queue].name);
+        if (msg->state == MESSAGE_SCHEDULED) {
+            break;
+        }
+    }
+}
+
 static void draw_request(struct episode *e, struct op_request *q,
                          struct model_config *config)
 {
@@ -338,6 +368,8 @@ static void draw_request(struct episode *e, struct op_request *q,
         draw_receive(e, q);
     } else if (dice < 880 && e->receipt_count > 0) {
         draw_settle(e, q);
+    } else if (dice < 905) {
+        draw_cancel(e, q);
     } else if (dice < 930) {
         q->op = OP_QUEUE_CREATE;
         q->queue_create.queue = queue_name(e);
@@ -485,6 +517,27 @@ static void advance(struct episode *e)
     }
 }
 
+static bool compare_schedule(struct episode *e, int queue)
+{
+    struct op_schedule_count op = {.queue = slice_text(e->model.queues[queue].name)};
+    struct op_reply *reply = arena_get(&e->rig.arena, sizeof *reply);
+
+    op.bucket_ms = one_in(e, 2) ? 1 + (int64_t)below(e, 10000) : 0;
+    if (one_in(e, 2)) {
+        op.from = (struct optional_ms){true, e->model.now_ms - 5000 +
+                                                 (int64_t)below(e, 20000)};
+    }
+    if (one_in(e, 2)) {
+        op.to = (struct optional_ms){true, (op.from.set ? op.from.value : 1) + 1 +
+                                               (int64_t)below(e, 60000)};
+    }
+    CHECK(reply != NULL);
+    machine_schedule_count(e->rig.machine, &op, &e->rig.arena, reply);
+    return (reply->error.status == HF_OK &&
+            model_check_schedule(&e->model, queue, &op, &reply->schedule_count)) ||
+           fail(e, "schedule count");
+}
+
 static bool compare(struct episode *e)
 {
     static const enum message_state states[] = {MESSAGE_READY, MESSAGE_LEASED,
@@ -500,6 +553,9 @@ static bool compare(struct episode *e)
         info = rig_stats(&e->rig, name);
         if (!model_check_stats(&e->model, i, info)) {
             return fail(e, "stats");
+        }
+        if (!compare_schedule(e, i)) {
+            return false;
         }
         for (int s = 0; s < 4; s++) {
             struct op_receive_reply *page =

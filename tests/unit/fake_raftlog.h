@@ -323,6 +323,23 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
     reply->receive.count = 1;
 }
 
+void machine_get(struct machine *m, const struct op_get *op, struct arena *arena,
+                 struct op_reply *reply)
+{
+    (void)m;
+    (void)arena;
+    reply->error.status = op->has_id ? HF_E_MESSAGE_NOT_FOUND : HF_E_UNSUPPORTED;
+}
+
+void machine_schedule_count(struct machine *m, const struct op_schedule_count *op,
+                            struct arena *arena, struct op_reply *reply)
+{
+    (void)m;
+    (void)op;
+    (void)arena;
+    reply->schedule_count.total = 5;
+}
+
 /* ---- applying ---- */
 
 /* A receipt that tells which one it is: all bytes are its number. */

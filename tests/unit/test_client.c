@@ -411,6 +411,7 @@ static unsigned fake_seen(struct fake *f)
 
 static struct op_send_result many[LIMIT_BATCH];
 static struct op_settle_result settled[LIMIT_BATCH];
+static struct op_bucket bucket[] = {{1000, 3}, {5000, 4}};
 
 static enum act answer_ok(struct fake *f, const struct op_request *request,
                           struct op_reply *reply)
@@ -435,6 +436,17 @@ static enum act answer_ok(struct fake *f, const struct op_request *request,
         break;
     case OP_KICK:
         reply->count.count = 3;
+        break;
+    case OP_MODIFY:
+        reply->modify.state_before = MESSAGE_SCHEDULED;
+        reply->modify.count = 1;
+        break;
+    case OP_SCHEDULE_COUNT:
+        reply->schedule_count.buckets = bucket;
+        reply->schedule_count.bucket_count = 2;
+        reply->schedule_count.bucket_ms = request->schedule_count.bucket_ms;
+        reply->schedule_count.total = request->schedule_count.from.set ? 7 : 9;
+        reply->schedule_count.more = true;
         break;
     default:
         break;
@@ -465,7 +477,8 @@ static enum act answer_nothing(struct fake *f, const struct op_request *request,
 static enum act take_and_close(struct fake *f, const struct op_request *request,
                                struct op_reply *reply)
 {
-    if (request->op != OP_SEND && request->op != OP_KICK && request->op != OP_RECEIVE) {
+    if (request->op != OP_SEND && request->op != OP_KICK && request->op != OP_RECEIVE &&
+        request->op != OP_MODIFY) {
         return answer_ok(f, request, reply);
     }
     if (f->next != NULL) {
@@ -474,6 +487,17 @@ static enum act take_and_close(struct fake *f, const struct op_request *request,
     }
     f->on_request = answer_not_leader;
     return ACT_CLOSE;
+}
+
+static enum act answer_cancelled(struct fake *f, const struct op_request *request,
+                                 struct op_reply *reply)
+{
+    if (request->op == OP_MODIFY) {
+        reply->error.status = HF_E_MESSAGE_NOT_FOUND;
+        reply->error.gone = GONE_CANCELLED;
+        return ACT_REPLY;
+    }
+    return answer_ok(f, request, reply);
 }
 
 static enum act answer_duplicate(struct fake *f, const struct op_request *request,
@@ -682,6 +706,66 @@ static void unsafe_call_ends_as_unknown(void **state)
                      HF_E_UNKNOWN_OUTCOME);
     assert_int_equal(count, 99);
     assert_int_equal(fake_seen(bed.b), 0);
+    bed_close(&bed);
+}
+
+/* A cancel says where the message was. */
+static void cancel_tells_where_it_was(void **state)
+{
+    struct bed bed;
+    struct hf_id id = {1, 2};
+    int before = 99;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, answer_ok);
+    assert_int_equal(hf_cancel(bed.client, "q", id, NULL, &before, &bed.error), HF_OK);
+    assert_int_equal(before, HF_MESSAGE_SCHEDULED);
+    /* Somebody else's cancel is no success of this one. */
+    fake_script(bed.a, answer_cancelled);
+    before = 99;
+    assert_int_equal(hf_cancel(bed.client, "q", id, NULL, &before, &bed.error),
+                     HF_E_MESSAGE_NOT_FOUND);
+    assert_int_equal(bed.error.gone, HF_GONE_CANCELLED);
+    assert_int_equal(before, 99);
+    bed_close(&bed);
+}
+
+/* A cancel whose answer was lost is repeated; found cancelled, it is done. */
+static void lost_cancel_is_repeated(void **state)
+{
+    struct bed bed;
+    struct hf_id id = {1, 2};
+    int before = 99;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_cancelled);
+    assert_int_equal(hf_cancel(bed.client, "q", id, NULL, &before, &bed.error), HF_OK);
+    assert_int_equal(before, HF_MESSAGE_DELETED);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+}
+
+static void schedule_is_counted(void **state)
+{
+    struct bed bed;
+    struct hf_due due = {.has_from = 1, .from_ms = 1000};
+    struct hf_schedule *schedule = NULL;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, answer_ok);
+    assert_int_equal(
+        hf_schedule_count(bed.client, "q", &due, 4000, &schedule, &bed.error), HF_OK);
+    assert_int_equal(schedule->total, 7);
+    assert_int_equal(schedule->bucket_ms, 4000);
+    assert_int_equal(schedule->bucket_count, 2);
+    assert_int_equal(schedule->buckets[1].start_ms, 5000);
+    assert_int_equal(schedule->buckets[1].count, 4);
+    assert_true(schedule->more);
+    hf_schedule_free(schedule);
     bed_close(&bed);
 }
 
@@ -1523,6 +1607,9 @@ int main(void)
         cmocka_unit_test(lost_answer_is_asked_again_with_the_same_number),
         cmocka_unit_test(unsafe_call_ends_as_unknown),
         cmocka_unit_test(unnumbered_send_ends_as_unknown),
+        cmocka_unit_test(cancel_tells_where_it_was),
+        cmocka_unit_test(lost_cancel_is_repeated),
+        cmocka_unit_test(schedule_is_counted),
         cmocka_unit_test(silence_after_writing_is_unknown),
         cmocka_unit_test(silent_leader_is_left),
         cmocka_unit_test(slow_leader_is_kept),

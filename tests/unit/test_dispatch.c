@@ -205,14 +205,31 @@ static void unknown_operation_is_answered_with_its_id(void **state)
 /* A read that nobody carries out is refused by name, and nothing enters the log. */
 static void operation_not_carried_out_is_refused(void **state)
 {
-    struct op_request get = {.op = OP_GET};
+    struct op_request list = {.op = OP_TOPIC_LIST};
 
     (void)state;
-    get.get =
-        (struct op_get){.queue = slice_text("a"), .key = slice_text("k"), .limit = 1};
-    assert_int_equal(ask(&clients[0], &get, 5), HF_OK);
+    list.topic_list.limit = 1;
+    assert_int_equal(ask(&clients[0], &list, 5), HF_OK);
     assert_int_equal(clients[0].id, 5);
     assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
+    assert_int_equal(fake.total, 0);
+}
+
+/* What is scheduled is read from the state, not through the log. */
+static void schedule_is_read_from_the_state(void **state)
+{
+    struct op_request get = {.op = OP_GET};
+    struct op_request count = {.op = OP_SCHEDULE_COUNT};
+
+    (void)state;
+    get.get = (struct op_get){
+        .queue = slice_text("a"), .has_id = true, .id = {0, 3}, .limit = 1};
+    count.schedule_count.queue = slice_text("a");
+    assert_int_equal(ask(&clients[0], &get, 5), HF_OK);
+    assert_int_equal(clients[0].status, HF_E_MESSAGE_NOT_FOUND);
+    assert_int_equal(ask(&clients[0], &count, 6), HF_OK);
+    assert_int_equal(clients[0].id, 6);
+    assert_int_equal(clients[0].status, HF_OK);
     assert_int_equal(fake.total, 0);
 }
 
@@ -826,6 +843,7 @@ int main(void)
         TEST(bytes_that_are_no_message_are_answered_and_end_it),
         TEST(unknown_operation_is_answered_with_its_id),
         TEST(operation_not_carried_out_is_refused),
+        TEST(schedule_is_read_from_the_state),
         TEST(follower_names_the_leader),
         TEST(without_a_leader_the_time_to_retry_is_told),
         TEST(any_node_answers_ping_and_status),

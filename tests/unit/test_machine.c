@@ -279,7 +279,8 @@ static void operations_not_done_are_not_proposed(void **state)
 {
     static const enum op_code done[] = {
         OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
-        OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP};
+        OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP,
+        OP_MODIFY};
     struct rig *r = *state;
 
     for (unsigned op = 0; op < 256; op++) {
@@ -472,16 +473,13 @@ static void deleted_queue_leaves_no_ghosts(void **state)
 }
 
 /* What this machine would do otherwise than asked it refuses: a purge of some states
- * is no purge of all, a peek at some due times no peek at all. */
+ * is no purge of all, and a cancel that takes
+ * messages from consumers no ordinary one. */
 static void half_understood_requests_are_refused(void **state)
 {
     struct rig *r = *state;
     struct op_request purge = {.op = OP_QUEUE_PURGE};
-    struct op_peek peek = {.queue = slice_text("q"),
-                           .state = MESSAGE_SCHEDULED,
-                           .limit = 1,
-                           .from = {true, 1}};
-    struct op_reply reply = {0};
+    struct op_request modify = {.op = OP_MODIFY};
     struct op_error error;
 
     assert_int_equal(rig_create(r, "q"), HF_OK);
@@ -495,8 +493,23 @@ static void half_understood_requests_are_refused(void **state)
     assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
     assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
     assert_int_equal(rig_stats(r, "q")->ready, 1);
-    machine_peek(r->machine, &peek, r->now_ms, &r->arena, &reply);
-    assert_int_equal(reply.error.status, HF_E_UNSUPPORTED);
+    modify.modify = (struct op_modify){.queue = slice_text("q"),
+                                       .kind = MODIFY_CANCEL,
+                                       .has_id = true,
+                                       .id = {0, 1},
+                                       .include_ready = true,
+                                       .revoke = true};
+    assert_int_equal(machine_check(r->machine, &modify, &error), HF_E_UNSUPPORTED);
+    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
+    modify.modify = (struct op_modify){
+        .queue = slice_text("q"), .kind = MODIFY_CANCEL, .key = slice_text("k")};
+    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
+    modify.modify = (struct op_modify){.queue = slice_text("q"),
+                                       .kind = MODIFY_FIRE_NOW,
+                                       .has_id = true,
+                                       .id = {0, 1}};
+    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
+    assert_int_equal(rig_stats(r, "q")->ready, 1);
 }
 
 /* Looking changes nothing (K-07): not a byte, not the order, not a count. */
