@@ -5,7 +5,8 @@
 # - every status and every operation number of proto/ stands in docs/protocol.md;
 # - every option that holdfastd knows has its page docs/options/<option>.md, and no page is left over
 #   (needs a built holdfastd: pass its path);
-# - every source folder has its README.md.
+# - every source folder has its README.md;
+# - every rule and every case names its tests (tests/rules.sh).
 #
 # usage: tests/docs.sh [HOLDFASTD]
 set -euo pipefail
@@ -54,5 +55,7 @@ if [ -n "$daemon" ]; then
             refuse "$page describes an option that holdfastd does not know"
     done
 fi
+
+tests/rules.sh || bad=1
 
 exit $bad

@@ -214,7 +214,7 @@ static void foreign_shard_is_refused(void **state)
 
 /* The state is full before the map is: sends are refused by the leader, acks and fires
  * still go (X-06). */
-static void full_is_told_before_the_map_is(void **state)
+static void x06_full_is_told_before_the_map_is(void **state)
 {
     static char body[4097];
     struct rig r;
@@ -280,7 +280,7 @@ int main(void)
         T(leftovers_of_a_first_start_are_cleared),
         T(half_a_state_is_refused),
         T(foreign_shard_is_refused),
-        cmocka_unit_test(full_is_told_before_the_map_is),
+        cmocka_unit_test(x06_full_is_told_before_the_map_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

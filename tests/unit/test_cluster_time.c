@@ -34,7 +34,7 @@ static void it_follows_a_steady_wall_clock(void **state)
 }
 
 /* A wall clock that jumps an hour ahead moves it by one percent of what passes. */
-static void a_jump_ahead_is_slewed(void **state)
+static void c02_a_jump_ahead_is_slewed(void **state)
 {
     struct cluster_time t = {0};
     int64_t now;
@@ -125,7 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_term_begins_at_the_later_of_both),
         cmocka_unit_test(it_follows_a_steady_wall_clock),
-        cmocka_unit_test(a_jump_ahead_is_slewed),
+        cmocka_unit_test(c02_a_jump_ahead_is_slewed),
         cmocka_unit_test(a_jump_back_is_slewed),
         cmocka_unit_test(a_gap_of_a_second_is_closed),
         cmocka_unit_test(an_applied_stamp_is_a_floor),

@@ -750,7 +750,7 @@ static void a_frozen_leader_knows_that_it_is_late(void **state)
 
 /* A follower that was away is sent what it lacks: frames within their bound, payloads
  * read from the disk, not from memory. */
-static void a_lagging_follower_is_served_from_disk(void **state)
+static void f12_a_lagging_follower_is_served_from_disk(void **state)
 {
     struct rig r;
     struct node *n;
@@ -784,7 +784,7 @@ static void a_lagging_follower_is_served_from_disk(void **state)
 
 /* M-13: a follower that is gone costs heartbeats, not the same entries again and again.
  */
-static void a_dead_follower_costs_little(void **state)
+static void m13_a_dead_follower_costs_little(void **state)
 {
     struct rig r;
     struct node *n;
@@ -853,7 +853,7 @@ static void one_way_loss_does_not_unseat_the_leader(void **state)
 }
 
 /* F-08: with four commands always under way, commands go on being confirmed. */
-static void steady_load_keeps_being_confirmed(void **state)
+static void f08_steady_load_keeps_being_confirmed(void **state)
 {
     struct rig r;
     struct node *n;
@@ -1620,10 +1620,10 @@ int main(void)
         cmocka_unit_test(a_vote_that_cannot_be_written_is_not_sent),
         cmocka_unit_test(the_age_of_the_majority),
         cmocka_unit_test(a_frozen_leader_knows_that_it_is_late),
-        cmocka_unit_test(a_lagging_follower_is_served_from_disk),
-        cmocka_unit_test(a_dead_follower_costs_little),
+        cmocka_unit_test(f12_a_lagging_follower_is_served_from_disk),
+        cmocka_unit_test(m13_a_dead_follower_costs_little),
         cmocka_unit_test(one_way_loss_does_not_unseat_the_leader),
-        cmocka_unit_test(steady_load_keeps_being_confirmed),
+        cmocka_unit_test(f08_steady_load_keeps_being_confirmed),
         cmocka_unit_test(a_snapshot_cuts_the_log),
         cmocka_unit_test(a_transfer_is_asked_for_once),
         cmocka_unit_test(an_installation_survives_dying),

@@ -47,7 +47,7 @@ static int64_t next_due(struct rig *r, const char *queue)
 }
 
 /* Around each due time: not a millisecond before, at once at it (D-04). */
-static void no_message_is_early(void **state)
+static void d04_no_message_is_early(void **state)
 {
     struct rig *r = *state;
     static const int64_t delays[] = {1, 2, 999, 1000, 1001, 60000, 86400000};
@@ -375,7 +375,7 @@ static void shorter_retention_takes_effect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(no_message_is_early),
+        T(d04_no_message_is_early),
         T(past_times_mean_now),
         T(huge_delays_never_wrap),
         T(overflowing_delays_follow_the_queue),

@@ -153,7 +153,7 @@ static void former_receipts_are_stale(void **state)
 }
 
 /* A nack after the lease ran out does not count twice. */
-static void late_failures_do_not_count_twice(void **state)
+static void r11_late_failures_do_not_count_twice(void **state)
 {
     struct rig *r = *state;
 
@@ -447,7 +447,7 @@ static void kick_starts_afresh(void **state)
 }
 
 /* At most max_inflight are out; each that comes back lets one more go (L-11). */
-static void inflight_is_capped_and_freed(void **state)
+static void l11_inflight_is_capped_and_freed(void **state)
 {
     struct rig *r = *state;
     struct op_receive_reply *got;
@@ -614,7 +614,7 @@ int main(void)
         T(ack_after_extend_is_in_time),
         T(late_ack_is_taken_unless_strict),
         T(former_receipts_are_stale),
-        T(late_failures_do_not_count_twice),
+        T(r11_late_failures_do_not_count_twice),
         T(third_failure_parks_at_once),
         T(deliveries_may_be_what_is_counted),
         T(release_counts_nothing_and_keeps_the_place),
@@ -625,7 +625,7 @@ int main(void)
         T(absurd_leases_are_refused),
         T(altered_receipts_change_nothing),
         T(kick_starts_afresh),
-        T(inflight_is_capped_and_freed),
+        T(l11_inflight_is_capped_and_freed),
         T(ttl_waits_for_the_lease),
         T(repeated_attempt_gives_the_same),
         T(repeated_attempt_outlives_its_first_connection),

@@ -255,7 +255,7 @@ static void rubbish_has_an_outcome_and_no_effect(void **state)
 
 /* A command of a later version stops the node; nothing of its entry is committed
  * (M-15). */
-static void unknown_command_stops_the_node(void **state)
+static void m15_unknown_command_stops_the_node(void **state)
 {
     struct rig *r = *state;
     struct entry_builder b = {0};
@@ -564,7 +564,7 @@ static void looking_changes_nothing(void **state)
 
 /* A batch keeps its order, one bad entry hurts only itself, and results come in
  * request order (O-02, D-12). */
-static void batch_has_a_result_per_entry(void **state)
+static void d12_batch_has_a_result_per_entry(void **state)
 {
     static uint8_t big[300];
     struct rig *r = *state;
@@ -736,14 +736,14 @@ int main(void)
         T(each_command_has_one_outcome),
         T(barrier_moves_the_index),
         T(rubbish_has_an_outcome_and_no_effect),
-        T(unknown_command_stops_the_node),
+        T(m15_unknown_command_stops_the_node),
         T(operations_not_done_are_not_proposed),
         T(leader_hears_what_changed),
         T(purge_is_at_once_and_sweeps_in_steps),
         T(half_understood_requests_are_refused),
         T(deleted_queue_leaves_no_ghosts),
         T(looking_changes_nothing),
-        T(batch_has_a_result_per_entry),
+        T(d12_batch_has_a_result_per_entry),
         T(answers_are_bounded_in_bytes),
         T(check_and_apply_agree),
         T(preference_goes_before_age),

@@ -994,7 +994,7 @@ static void every_operation_has_its_seeds(void **state)
 
 /* What one changed, lost, doubled or exchanged piece makes of a message is refused or
  * is itself sound: if it decodes, it encodes, and decodes to the same. */
-static void mutated_requests_are_refused_or_sound(void **state)
+static void w05_mutated_requests_are_refused_or_sound(void **state)
 {
     struct dice r;
     struct arena arena;
@@ -1002,7 +1002,7 @@ static void mutated_requests_are_refused_or_sound(void **state)
     size_t refused = 0;
 
     (void)state;
-    dice_seed(&r, "mutated_requests_are_refused_or_sound", 16);
+    dice_seed(&r, "w05_mutated_requests_are_refused_or_sound", 16);
     arena_init(&arena, ARENA_BYTES);
     for (int round = 0; round < 40000; round++) {
         unsigned op = op_all[dice_below(&r, op_all_count)];
@@ -1041,13 +1041,13 @@ static void mutated_requests_are_refused_or_sound(void **state)
 }
 
 /* Random bytes are refused or sound, as requests and as replies to every operation. */
-static void random_bytes_are_refused_or_sound(void **state)
+static void w05_random_bytes_are_refused_or_sound(void **state)
 {
     struct dice r;
     struct arena arena;
 
     (void)state;
-    dice_seed(&r, "random_bytes_are_refused_or_sound", 17);
+    dice_seed(&r, "w05_random_bytes_are_refused_or_sound", 17);
     arena_init(&arena, ARENA_BYTES);
     for (int round = 0; round < 200000; round++) {
         size_t len = dice_below(&r, 40);
@@ -1111,8 +1111,8 @@ int main(void)
         cmocka_unit_test(a_reply_time_above_63_bits_is_refused),
         cmocka_unit_test(the_log_has_the_same_depth),
         cmocka_unit_test(every_operation_has_its_seeds),
-        cmocka_unit_test(mutated_requests_are_refused_or_sound),
-        cmocka_unit_test(random_bytes_are_refused_or_sound),
+        cmocka_unit_test(w05_mutated_requests_are_refused_or_sound),
+        cmocka_unit_test(w05_random_bytes_are_refused_or_sound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static void a_large_state_is_transferred(void **state)
 
 /* The leader goes away in the middle of a transfer; the follower begins anew with
  * whoever leads then, and no half of a state is left. */
-static void a_broken_transfer_begins_anew(void **state)
+static void m03_a_broken_transfer_begins_anew(void **state)
 {
     struct nodes *n = *state;
     char path[FOLDER_BYTES + 64];
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         t(a_large_state_is_transferred, setup_3_calm),
-        t(a_broken_transfer_begins_anew, setup_3),
+        t(m03_a_broken_transfer_begins_anew, setup_3),
         t(a_stopped_follower_begins_anew, setup_3),
     };
 

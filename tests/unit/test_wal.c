@@ -751,7 +751,7 @@ static void build_segments(struct rig *r)
 }
 
 /* S-11: a missing file is an error that names it. */
-static void a_missing_segment_is_named(void **state)
+static void s11_a_missing_segment_is_named(void **state)
 {
     struct rig r;
     uint32_t newest;
@@ -953,7 +953,7 @@ int main(void)
         cmocka_unit_test(what_was_read_is_synced),
         cmocka_unit_test(a_flipped_bit_is_refused_or_cut),
         cmocka_unit_test(a_record_inside_an_entry_is_no_record),
-        cmocka_unit_test(a_missing_segment_is_named),
+        cmocka_unit_test(s11_a_missing_segment_is_named),
         cmocka_unit_test(the_newest_file_may_be_short_or_padded),
         cmocka_unit_test(a_closed_segment_that_ends_early_is_refused),
         cmocka_unit_test(another_logs_segment_is_refused),

@@ -80,7 +80,7 @@ static void int64_max_means_never(void **state)
 
 /* Far beyond the last level, and INT64_MAX - 1: kept, not due in ten years, and no
  * overflow. */
-static void deadlines_beyond_the_horizon_are_kept(void **state)
+static void d16_deadlines_beyond_the_horizon_are_kept(void **state)
 {
     struct wheel_item far = {0};
     struct wheel_item last = {0};
@@ -279,7 +279,7 @@ int main(void)
         cmocka_unit_test_setup(item_comes_at_its_millisecond, setup),
         cmocka_unit_test_setup(past_deadline_comes_at_once, setup),
         cmocka_unit_test_setup(int64_max_means_never, setup),
-        cmocka_unit_test_setup(deadlines_beyond_the_horizon_are_kept, setup),
+        cmocka_unit_test_setup(d16_deadlines_beyond_the_horizon_are_kept, setup),
         cmocka_unit_test_setup(rearming_moves_the_item, setup),
         cmocka_unit_test_setup(due_item_can_be_disarmed, setup),
         cmocka_unit_test_setup(time_that_goes_back_changes_nothing, setup),
