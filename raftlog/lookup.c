@@ -8,8 +8,8 @@ int lookup_message(struct machine *m, struct queue *q, struct message_id id,
 {
     struct message message;
     uint32_t epoch;
+    uint32_t moved_to;
     bool there = id.low != 0 && message_peek(m->store, id.low, &message);
-    bool below_floor = id.low != 0 && id.low < q->floor_id;
 
     memset(out, 0, sizeof *out);
     if (there && id.high != 0 &&
@@ -17,17 +17,16 @@ int lookup_message(struct machine *m, struct queue *q, struct message_id id,
         return refuse(arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
                       "there is no message with this id in this queue");
     }
-    if (there && !below_floor) {
+    if (there) {
         out->exact = place_find(m, q, id.low, &out->slot, &out->place);
         if (out->exact || out->place.state == MESSAGE_LEASED) {
             out->slot.priority = out->exact ? out->slot.priority : message.priority;
             return HF_OK;
         }
     }
-    error->gone = gone_find(m, id.low, &epoch);
-    if (error->gone == GONE_UNKNOWN && below_floor &&
-        (!there || message.queue == q->number)) {
-        error->gone = GONE_PURGED;
+    error->gone = place_gone(m, q, id.low, &epoch, &moved_to);
+    if (error->gone == GONE_PURGED && there && message.queue != q->number) {
+        error->gone = GONE_UNKNOWN; /* it is in another queue, and never was here */
     }
     return refuse(arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
                   "there is no such message in this queue");

@@ -189,6 +189,7 @@ static bool give_up(struct model *m, struct model_message *msg)
     }
     remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[to].number);
     m->next_id++; /* arrivals are numbered with the messages */
+    msg->moved = true;
     msg->queue = to;
     msg->state = MESSAGE_READY;
     msg->position_ms = m->now_ms;
@@ -1201,6 +1202,11 @@ static bool cancel_gone(struct model *m, int queue, const struct op_modify *op,
     enum gone_reason reason = recall(m, op->id.low, &epoch);
     const struct model_message *msg = find(m, op->id.low);
 
+    if (msg != NULL && msg->moved) {
+        reason = GONE_DEAD_LETTERED;
+    } else if (reason == GONE_DEAD_LETTERED && epoch == m->queues[queue].number) {
+        reason = GONE_UNKNOWN;
+    }
     if (reason == GONE_UNKNOWN && op->id.low < m->queues[queue].floor_id &&
         msg == NULL) {
         /* Of this queue or of another that was emptied: the model has forgotten. */

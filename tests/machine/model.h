@@ -33,6 +33,7 @@ struct model_message {
     int64_t position_ms, first_received_ms, since_ms, expires_ms;
     uint32_t priority, deliveries, failures, epoch;
     bool retry, lapsed, repeated;
+    bool moved; /* to a dead-letter queue */
     uint32_t body_bytes, bytes;
     uint8_t fill;
     char error[40];
