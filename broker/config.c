@@ -461,6 +461,8 @@ static bool config_verb(struct config *c, const char *name, enum config_action *
 {
     if (strcmp(name, "help") == 0) {
         *action = CONFIG_HELP;
+    } else if (strcmp(name, "man") == 0) {
+        *action = CONFIG_MAN;
     } else if (strcmp(name, "version") == 0) {
         *action = CONFIG_VERSION;
     } else if (strcmp(name, "check-config") == 0) {

@@ -147,6 +147,7 @@ enum config_action {
     CONFIG_RUN,
     CONFIG_CHECK,  /* --check-config */
     CONFIG_HELP,   /* --help */
+    CONFIG_MAN,    /* --man: what the build makes holdfastd.1 of */
     CONFIG_VERSION /* --version */
 };
 
@@ -180,6 +181,8 @@ unsigned config_reload(struct config *c, const struct config *fresh, char *waiti
 
 /* The text of --help. */
 void config_help(FILE *out);
+/* holdfastd.1. */
+void config_man(FILE *out);
 
 /* What the page of an option must begin with: title, help, default, bounds, whether it
  * can be reloaded. */

@@ -20,6 +20,10 @@ int main(int argc, char **argv)
         config_help(stdout);
         return 0;
     }
+    if (rc == HF_OK && action == CONFIG_MAN) {
+        config_man(stdout);
+        return 0;
+    }
     if (rc == HF_OK && action == CONFIG_VERSION) {
         printf("holdfastd %s\n", HOLDFAST_VERSION);
         return 0;

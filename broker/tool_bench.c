@@ -480,6 +480,9 @@ static int read_flags(struct tool *t, struct bench *b)
         !tool_flag_duration(t, "duration", &has, &b->duration_ms)) {
         return TOOL_USAGE;
     }
+    if (b->duration_ms < 1 || b->duration_ms > 86400000) {
+        return tool_usage(t, "--duration must be from 1ms to 24h");
+    }
     if (b->batch > 1 && b->batch * b->size > 1 << 20) {
         return tool_usage(t, "--batch times --size is above the 1 MiB of one batch");
     }

@@ -57,6 +57,41 @@ static const char *role_of(const struct hf_node *nodes, size_t count, uint64_t i
     return "none";
 }
 
+/* A node that was removed may run on and answer; its state is nobody's. */
+static bool is_member(const struct hf_node *nodes, size_t count, const struct hf_node *n)
+{
+    const struct hf_node *best = best_informed(nodes, count);
+
+    if (best == NULL || best->member_count == 0) {
+        return true; /* nobody knows */
+    }
+    for (size_t i = 0; i < best->member_count; i++) {
+        if (n->node != 0
+                ? best->members[i].node == n->node
+                : strcmp(best->members[i].client_address, n->address) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those of the nodes that are members come first; returns how many. */
+static size_t members_first(struct hf_node *nodes, size_t count)
+{
+    size_t members = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (is_member(nodes, count, &nodes[i])) {
+            struct hf_node other = nodes[members];
+
+            nodes[members] = nodes[i];
+            nodes[i] = other;
+            members++;
+        }
+    }
+    return members;
+}
+
 static void print_node(const struct tool *t, const struct hf_node *n, const char *role)
 {
     char digest[17];
@@ -194,6 +229,7 @@ static void add_digests(struct tool *t, struct hf_client *client, struct hf_node
     free(fresh);
 }
 
+/* What is compared and counted are the members: those first `count`. */
 static bool all_answered(const struct hf_node *nodes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -211,32 +247,37 @@ static void look_again(struct tool *t, struct hf_client *client, struct hf_node 
 {
     int64_t end_ms = mono_ms() + (strict ? t->timeout_ms : LOOKS_MS);
 
-    while (all_answered(nodes, count) &&
-           compare(nodes, count, strict) == NOT_COMPARABLE && mono_ms() < end_ms) {
+    while (all_answered(nodes, members_first(nodes, count)) &&
+           compare(nodes, members_first(nodes, count), strict) == NOT_COMPARABLE &&
+           mono_ms() < end_ms) {
         (void)poll(NULL, 0, PAUSE_MS); /* a pause; cut short by a signal is fine */
         add_digests(t, client, nodes, count);
     }
 }
 
-static int show_nodes(struct tool *t, const struct hf_node *nodes, size_t count,
-                      bool strict)
+static int show_nodes(struct tool *t, struct hf_node *nodes, size_t count, bool strict)
 {
-    const struct hf_node *leader = find_leader(nodes, count);
-    enum agreement agreement = compare(nodes, count, strict);
+    size_t members = members_first(nodes, count);
+    const struct hf_node *leader;
+    enum agreement agreement;
     size_t answered = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    qsort(nodes, members, sizeof *nodes, by_id);
+    qsort(nodes + members, count - members, sizeof *nodes, by_id);
+    leader = find_leader(nodes, members);
+    agreement = compare(nodes, members, strict);
+    for (size_t i = 0; i < members; i++) {
         answered += nodes[i].error.status == HF_OK;
     }
     /* Scripts read the first line. */
     if (t->json) {
-        print_summary(t, leader, agreement, answered, count);
+        print_summary(t, leader, agreement, answered, members);
     }
     for (size_t i = 0; i < count; i++) {
         print_node(t, &nodes[i], role_of(nodes, count, nodes[i].node));
     }
     if (!t->json) {
-        print_summary(t, leader, agreement, answered, count);
+        print_summary(t, leader, agreement, answered, members);
     }
     if (agreement == DIFFER) {
         return tool_failed(t, "nodes at the same index hold different states",
@@ -275,7 +316,6 @@ static int show_cluster(struct tool *t, bool strict)
     }
     look_again(t, client, nodes, count, strict);
     name_silent(nodes, count);
-    qsort(nodes, count, sizeof *nodes, by_id);
     rc = show_nodes(t, nodes, count, strict);
 done:
     free(nodes);

@@ -1,7 +1,7 @@
 /* tool_command.h: the commands of the program `holdfast`, and one run of it.
  *
- * One table holds every command with its words and flags; parsing, --help and
- * docs/cli.md follow it. A command is a function that reads its words and flags, talks
+ * One table holds every command with its words and flags; parsing, --help, the man
+ * page, the completion of shells and docs/cli.md follow it. A command is a function that reads its words and flags, talks
  * to the cluster through holdfast.h alone, prints, and returns an exit code. */
 #ifndef HF_BROKER_TOOL_COMMAND_H
 #define HF_BROKER_TOOL_COMMAND_H
@@ -14,6 +14,8 @@ enum tool_exit {
     TOOL_USAGE = 2,
     TOOL_UNREACHABLE = 3 /* no leader within --timeout, or the outcome is not known */
 };
+
+#define TOOL_DEFAULT_CLUSTER "127.0.0.1:7400"
 
 struct tool;
 
@@ -71,6 +73,8 @@ void tool_help_command(FILE *out, const struct tool_command *c);
 void tool_help_all(FILE *out);
 /* docs/cli.md. */
 void tool_write_markdown(FILE *out);
+/* holdfast.1 (tool_man.c). */
+void tool_write_man(FILE *out);
 
 /* ---- for commands ---- */
 

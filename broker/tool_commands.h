@@ -4,6 +4,9 @@
 
 struct tool;
 
+/* tool_completion.c */
+int tool_completion(struct tool *t);
+
 /* tool_queue.c */
 int tool_queue_create(struct tool *t);
 int tool_queue_set(struct tool *t);

@@ -243,33 +243,149 @@ static bool is_whole_number(const char *text, int64_t *value)
     return format_read_number(text, INT64_MIN, INT64_MAX, value);
 }
 
-bool format_read_attribute(const char *pair, bool units, struct hf_attribute *out)
+/* 1.5 and -0.25; 1.50 and .5 are not: who writes them that way means text. */
+static bool is_real_number(const char *text, double *value)
+{
+    const char *digits = text[0] == '-' ? text + 1 : text;
+    size_t whole = strspn(digits, "0123456789");
+    size_t decimals = 0;
+    char again[64];
+
+    if (whole == 0 || whole > 15 || (whole > 1 && digits[0] == '0') ||
+        digits[whole] != '.') {
+        return false;
+    }
+    decimals = strspn(digits + whole + 1, "0123456789");
+    if (decimals == 0 || whole + decimals > 15 ||
+        digits[whole + 1 + decimals] != '\0') {
+        return false;
+    }
+    *value = strtod(text, NULL);
+    snprintf(again, sizeof again, "%.*f", (int)decimals, *value);
+    return strcmp(again, text) == 0 && text[strlen(text) - 1] != '0';
+}
+
+static bool split_pair(const char *pair, struct hf_attribute *out, const char **value)
 {
     const char *equals = strchr(pair, '=');
-    const char *value;
-    int64_t number;
 
     if (equals == NULL || equals == pair) {
         return false;
     }
-    value = equals + 1;
+    *value = equals + 1;
     memset(out, 0, sizeof *out);
     out->name = hf_data(pair, (size_t)(equals - pair));
-    if (units && value[0] == '\0') {
+    return true;
+}
+
+static void set_text(struct hf_attribute *a, const char *value)
+{
+    size_t len = strlen(value);
+
+    a->type = HF_TEXT;
+    a->bytes = len >= 2 && value[0] == '"' && value[len - 1] == '"'
+                   ? hf_data(value + 1, len - 2)
+                   : hf_data(value, len);
+}
+
+/* True, false, or a whole number. */
+static bool set_common(struct hf_attribute *a, const char *value)
+{
+    int64_t number;
+
+    if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0) {
+        a->type = HF_BOOL;
+        a->integer = value[0] == 't';
+        return true;
+    }
+    if (is_whole_number(value, &number)) {
+        a->type = HF_INT;
+        a->integer = number;
+        return true;
+    }
+    return false;
+}
+
+bool format_read_attribute(const char *pair, struct hf_attribute *out)
+{
+    const char *value;
+
+    if (!split_pair(pair, out, &value)) {
+        return false;
+    }
+    if (set_common(out, value)) {
+        return true;
+    }
+    if (is_real_number(value, &out->real)) {
+        out->type = HF_REAL;
+    } else {
+        set_text(out, value);
+    }
+    return true;
+}
+
+static bool is_named(const struct hf_attribute *a, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strlen(*names) == a->name.len &&
+            memcmp(*names, a->name.data, a->name.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool format_read_setting(const char *pair, struct hf_attribute *out)
+{
+    static const char *const texts[] = {"dead_letter", NULL};
+    const char *value;
+    int64_t number;
+
+    if (!split_pair(pair, out, &value)) {
+        return false;
+    }
+    if (value[0] == '\0') {
         out->type = HF_NIL;
-    } else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0) {
-        out->type = HF_BOOL;
-        out->integer = value[0] == 't';
-    } else if (is_whole_number(value, &number) ||
-               (units && (read_with_unit(value, durations, INT64_MAX, &number) ||
-                          read_with_unit(value, sizes, INT64_MAX, &number)))) {
+    } else if (is_named(out, texts)) {
+        set_text(out, value);
+    } else if (set_common(out, value)) {
+        return true;
+    } else if (read_with_unit(value, durations, INT64_MAX, &number) ||
+               read_with_unit(value, sizes, INT64_MAX, &number)) {
         out->type = HF_INT;
         out->integer = number;
     } else {
-        out->type = HF_TEXT;
-        out->bytes = hf_text(value);
+        set_text(out, value);
     }
     return true;
+}
+
+/* The attributes that are durations, as docs/semantics.md has them. */
+static const char *const spans[] = {"lease",         "delay",           "max_delay",
+                                    "retention",     "max_lease_total", "retry_initial",
+                                    "retry_max",     NULL};
+static const char *const amounts[] = {"max_message_bytes", "max_bytes", NULL};
+
+/* In the largest of the units, which rise, that gives a whole number. */
+static void put_in_units(FILE *out, int64_t value, const struct unit *units, int count)
+{
+    const struct unit *best = &units[0];
+
+    for (int i = 1; i < count && value != 0; i++) {
+        best = value % units[i].factor == 0 ? &units[i] : best;
+    }
+    fprintf(out, "%" PRId64 "%s", value / best->factor, best->name);
+}
+
+void format_setting(FILE *out, const struct hf_attribute *a)
+{
+    if (a->type == HF_INT && is_named(a, spans)) {
+        put_in_units(out, a->integer, durations, 5);
+    } else if (a->type == HF_INT && is_named(a, amounts) && a->integer > 0) {
+        put_in_units(out, a->integer, sizes, 5);
+    } else {
+        format_value(out, a);
+    }
 }
 
 /* ---- names of numbers ---- */

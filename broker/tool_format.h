@@ -19,11 +19,16 @@ bool format_read_time(const char *text, int64_t *ms);
 /* A decimal number in low..high, nothing around it. */
 bool format_read_number(const char *text, int64_t low, int64_t high, int64_t *value);
 
-/* "k=v", the value by its shape: true and false; a whole number; and with `units` a
- * duration (in ms) or a size ("64KiB", "1MB", in bytes); nothing at all is nil, which
- * sets a queue's attribute to its default; anything else is text. Borrows `pair`.
- * False: there is no name before a '='. */
-bool format_read_attribute(const char *pair, bool units, struct hf_attribute *out);
+/* "k=v" of a message, the value by its shape: true and false; a whole number; one with
+ * decimals; anything else is text, and so is what stands in "double quotes", without
+ * them. Borrows `pair`. False: there is no name before a '='. */
+bool format_read_attribute(const char *pair, struct hf_attribute *out);
+/* The same of a queue, where a duration (in ms) or a size ("64KiB", "1MB", in bytes) is
+ * a number, nothing at all is nil, which sets the default, and the name of a queue is
+ * text whatever it looks like. */
+bool format_read_setting(const char *pair, struct hf_attribute *out);
+/* A queue's attribute as it would be given: 30s, 256KiB. */
+void format_setting(FILE *out, const struct hf_attribute *a);
 
 /* The 28 characters of "2031-01-01T00:00:00.000Z" and the zero fit. */
 #define FORMAT_TIME 32

@@ -66,7 +66,8 @@ void tool_help_all(FILE *out)
         snprintf(left, sizeof left, "%s %s", c->name, c->words);
         fprintf(out, "  %-30s %s\n", left, c->summary);
     }
-    fputs("\nEvery command explains itself with --help. Everywhere:\n\n", out);
+    fputs("\nEvery command explains itself with --help, or help COMMAND. Everywhere:\n\n",
+          out);
     print_flags(out, tool_global_flags);
     fputs("\nDurations: 500ms 10s 5m 2h 7d. Times: 2031-01-01T00:00:00Z, or Unix ms.\n"
           "Exit code: 0 done, 1 refused, 2 wrong usage, 3 no leader within --timeout, "

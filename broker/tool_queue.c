@@ -21,7 +21,7 @@ static int read_attributes(struct tool *t,
         if (*count == ATTRIBUTES_MAX) {
             return tool_usage(t, "more than %u attributes", ATTRIBUTES_MAX);
         }
-        if (!format_read_attribute(pair, true, &out[*count])) {
+        if (!format_read_setting(pair, &out[*count])) {
             return tool_usage(t, "'%s' is not k=v", pair);
         }
         (*count)++;
@@ -91,7 +91,7 @@ static void print_attributes(const struct hf_queue *q)
         const struct hf_attribute *a = &q->attributes[i];
 
         printf("  %-20.*s ", (int)a->name.len, (const char *)a->name.data);
-        format_value(stdout, a);
+        format_setting(stdout, a);
         putchar('\n');
     }
 }

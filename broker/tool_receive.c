@@ -149,7 +149,7 @@ static void print_peeked(const struct hf_message *m)
     char id[HF_ID_TEXT];
 
     hf_id_format(m->id, id);
-    printf("%s  %s%s", id, format_state(m->state), m->retry ? " (retry)" : "");
+    printf("%s  %s%s", id, format_state(m->state), m->retry ? " (comes back)" : "");
     if (m->next_visible_at != 0) {
         char text[FORMAT_TIME];
 

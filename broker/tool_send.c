@@ -48,7 +48,7 @@ static int read_lists(struct tool *t, struct template *m)
         if (n == ATTRIBUTES_MAX) {
             return tool_usage(t, "more than %u attributes", ATTRIBUTES_MAX);
         }
-        if (!format_read_attribute(text, false, &m->attributes[n])) {
+        if (!format_read_attribute(text, &m->attributes[n])) {
             return tool_usage(t, "--attr %s is not k=v", text);
         }
     }

@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,7 +56,8 @@ int link_split(const char *address, char *host, size_t host_size, char *port,
     if (colon != NULL) {
         size_t digits = strspn(colon + 1, "0123456789");
 
-        if (digits == 0 || digits > 5 || colon[1 + digits] != '\0') {
+        if (digits == 0 || digits > 5 || colon[1 + digits] != '\0' || atoi(port) < 1 ||
+            atoi(port) > 65535) {
             return HF_E_INVALID_ARGUMENT;
         }
     }

@@ -1560,7 +1560,13 @@ static void addresses_are_checked(void **state)
                      HF_E_INVALID_ARGUMENT);
     assert_int_equal(hf_client_open("a:1x", NULL, &client, NULL),
                      HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("a:0", NULL, &client, NULL),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("a:65536", NULL, &client, NULL),
+                     HF_E_INVALID_ARGUMENT);
     assert_null(client);
+    assert_int_equal(hf_client_open("[::1]:65535", NULL, &client, &error), HF_OK);
+    hf_client_close(client);
     assert_int_equal(hf_client_open("[::1]:7400, b, c:1", NULL, &client, &error),
                      HF_OK);
     hf_client_close(client);

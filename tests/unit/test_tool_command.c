@@ -113,6 +113,9 @@ static void wrong_usage_is_told(void **state)
     expect("bench --scenario frob", TOOL_USAGE, "there is no scenario 'frob'");
     expect("stats --timeout 0", TOOL_USAGE, "--timeout must be");
     expect("stats --cluster host:port", TOOL_USAGE, "'host:port' is not HOST:PORT");
+    expect("stats --cluster host:0", TOOL_USAGE, "'host:0' is not HOST:PORT");
+    expect("stats --cluster host:99999", TOOL_USAGE, "'host:99999' is not HOST:PORT");
+    expect("bench --duration 0", TOOL_USAGE, "--duration must be from 1ms to 24h");
     expect_once("stats --cluster ,,", "no node is named");
     expect("send q --file /no/such/file", TOOL_REFUSED,
            "holdfast: send: --file /no/such/file: No such file or directory: give a "
@@ -135,6 +138,12 @@ static void every_command_has_help(void **state)
     expect("--help", TOOL_DONE, "queue create");
     expect("-h", TOOL_DONE, "queue create");
     expect("help", TOOL_DONE, "queue create");
+    expect("help send", TOOL_DONE, "usage: holdfast send");
+    expect("help queue create", TOOL_DONE, "usage: holdfast queue create");
+    expect("help queue", TOOL_DONE, "holdfast queue purge Q");
+    expect("help frob", TOOL_USAGE, "there is no command 'frob'");
+    expect("--version", TOOL_DONE, "holdfast " HOLDFAST_VERSION);
+    expect("completion tcsh", TOOL_USAGE, "there is no completion for 'tcsh'");
     expect("queue --help", TOOL_DONE, "holdfast queue purge Q");
 }
 

@@ -128,26 +128,31 @@ static void attributes_are_read_by_shape(void **state)
     struct hf_attribute a;
 
     (void)state;
-    assert_true(format_read_attribute("lease=30s", true, &a));
+    assert_true(format_read_setting("lease=30s", &a));
     assert_int_equal(a.type, HF_INT);
     assert_int_equal(a.integer, 30000);
     assert_memory_equal(a.name.data, "lease", a.name.len);
-    assert_true(format_read_attribute("max_bytes=64KiB", true, &a));
+    assert_true(format_read_setting("max_bytes=64KiB", &a));
     assert_int_equal(a.integer, 65536);
-    assert_true(format_read_attribute("max_bytes=1.5MB", true, &a));
+    assert_true(format_read_setting("max_bytes=1.5MB", &a));
     assert_int_equal(a.integer, 1500000);
-    assert_true(format_read_attribute("max_failures=3", true, &a));
+    assert_true(format_read_setting("max_failures=3", &a));
     assert_int_equal(a.integer, 3);
-    assert_true(format_read_attribute("strict_receipts=true", true, &a));
+    assert_true(format_read_setting("strict_receipts=true", &a));
     assert_int_equal(a.type, HF_BOOL);
     assert_int_equal(a.integer, 1);
-    assert_true(format_read_attribute("retry=linear", true, &a));
+    assert_true(format_read_setting("retry=linear", &a));
     assert_int_equal(a.type, HF_TEXT);
     assert_int_equal(a.bytes.len, 6);
-    assert_true(format_read_attribute("lease=", true, &a));
+    assert_true(format_read_setting("lease=", &a));
     assert_int_equal(a.type, HF_NIL);
-    assert_false(format_read_attribute("lease", true, &a));
-    assert_false(format_read_attribute("=5", true, &a));
+    assert_true(format_read_setting("dead_letter=123", &a)); /* a queue's name */
+    assert_int_equal(a.type, HF_TEXT);
+    assert_int_equal(a.bytes.len, 3);
+    assert_true(format_read_setting("dead_letter=", &a));
+    assert_int_equal(a.type, HF_NIL);
+    assert_false(format_read_setting("lease", &a));
+    assert_false(format_read_setting("=5", &a));
 }
 
 /* An attribute of a message keeps units as the text they are, and leading zeros too. */
@@ -156,18 +161,57 @@ static void message_attributes_have_no_units(void **state)
     struct hf_attribute a;
 
     (void)state;
-    assert_true(format_read_attribute("wait=30s", false, &a));
+    assert_true(format_read_attribute("wait=30s", &a));
     assert_int_equal(a.type, HF_TEXT);
-    assert_true(format_read_attribute("zip=01234", false, &a));
+    assert_true(format_read_attribute("zip=01234", &a));
     assert_int_equal(a.type, HF_TEXT);
-    assert_true(format_read_attribute("n=-7", false, &a));
+    assert_true(format_read_attribute("n=-7", &a));
     assert_int_equal(a.type, HF_INT);
     assert_int_equal(a.integer, -7);
-    assert_true(format_read_attribute("empty=", false, &a));
+    assert_true(format_read_attribute("d=1.5", &a));
+    assert_int_equal(a.type, HF_REAL);
+    assert_true(a.real > 1.49 && a.real < 1.51);
+    assert_true(format_read_attribute("d=-0.25", &a));
+    assert_int_equal(a.type, HF_REAL);
+    assert_true(format_read_attribute("version=1.50", &a)); /* would not come back */
+    assert_int_equal(a.type, HF_TEXT);
+    assert_true(format_read_attribute("ip=10.0.0.1", &a));
+    assert_int_equal(a.type, HF_TEXT);
+    assert_true(format_read_attribute("n=\"7\"", &a));
+    assert_int_equal(a.type, HF_TEXT);
+    assert_int_equal(a.bytes.len, 1);
+    assert_true(format_read_attribute("empty=", &a));
     assert_int_equal(a.type, HF_TEXT);
     assert_int_equal(a.bytes.len, 0);
-    assert_true(format_read_attribute("eq=a=b", false, &a));
+    assert_true(format_read_attribute("eq=a=b", &a));
     assert_int_equal(a.bytes.len, 3);
+}
+
+static void expect_setting(const char *name, int64_t value, const char *text)
+{
+    struct hf_attribute a = {.name = hf_text(name), .type = HF_INT, .integer = value};
+    char got[64] = "";
+    FILE *out = fmemopen(got, sizeof got, "w");
+
+    assert_non_null(out);
+    format_setting(out, &a);
+    fclose(out);
+    assert_string_equal(got, text);
+}
+
+/* What a queue is set to is shown as it would be set. */
+static void settings_are_shown_in_units(void **state)
+{
+    (void)state;
+    expect_setting("lease", 30000, "30s");
+    expect_setting("lease", 1500, "1500ms");
+    expect_setting("retention", 345600000, "4d");
+    expect_setting("retry_max", 60000, "1m");
+    expect_setting("delay", 0, "0ms");
+    expect_setting("max_message_bytes", 262144, "256KiB");
+    expect_setting("max_bytes", 0, "0");
+    expect_setting("max_bytes", 1500000, "1500000B");
+    expect_setting("max_failures", 3, "3");
 }
 
 static char *json_of(struct hf_bytes body)
@@ -246,6 +290,7 @@ int main(void)
         cmocka_unit_test(numbers_have_bounds),
         cmocka_unit_test(attributes_are_read_by_shape),
         cmocka_unit_test(message_attributes_have_no_units),
+        cmocka_unit_test(settings_are_shown_in_units),
         cmocka_unit_test(bodies_are_text_or_base64),
         cmocka_unit_test(previews_are_one_line),
         cmocka_unit_test(states_have_names),
