@@ -224,6 +224,7 @@ static const struct field modify[] = {
     BOOL(INCLUDE_READY, op_modify, include_ready, 0),
     BOOL(REVOKE, op_modify, revoke, 0),
     U64(IF_VERSION, op_modify, if_version, 1, INT64_MAX, 0),
+    BYTES(CURSOR, op_modify, cursor, 0, LIMIT_CURSOR, 0),
 };
 
 static const struct field get[] = {
@@ -647,6 +648,7 @@ static const struct field modify_reply[] = {
     ID(ID, op_modify_reply, id),
     ANY(COUNT, op_modify_reply, count),
     BOOL(MORE, op_modify_reply, more, 0),
+    BYTES(CURSOR, op_modify_reply, cursor, 0, LIMIT_CURSOR, 0),
 };
 
 static const struct field bucket[] = {

@@ -1216,6 +1216,10 @@ static int check_modify(struct decode *d, const struct op_modify *modify)
     bool ranks = modify->kind == MODIFY_SET_PRIORITY;
     int rc;
 
+    if (modify->has_id && modify->cursor.data != NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "cursor",
+                      "stands beside id, which is one message: leave it out");
+    }
     rc = check_named(d, modify->has_id, modify->key);
     if (rc == HF_OK) {
         rc = check_when(d, modify);

@@ -304,6 +304,7 @@ struct op_modify {
     bool include_ready;  /* CANCEL: also READY ones that were never handed out */
     bool revoke;         /* CANCEL: also LEASED ones; their receipts become stale */
     uint64_t if_version; /* only when the message has this version; 0 = absent */
+    struct slice cursor; /* with key: from the last answer */
 };
 
 /* Messages by id or key, as PEEK shows them. */
@@ -804,7 +805,8 @@ struct op_modify_reply {
     uint64_t version;
     struct message_id id;
     uint64_t count; /* messages changed */
-    bool more;      /* a key names further ones: ask again */
+    bool more;      /* a key names further ones: ask again, with the cursor */
+    struct slice cursor;
 };
 
 struct op_bucket {

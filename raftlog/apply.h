@@ -48,6 +48,12 @@ int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error);
 int check_settle(struct machine *m, const struct op_settle *op, struct op_error *error);
 
+/* When a message that is sent like this becomes ready, at the earliest now. Refuses what
+ * is beyond the bounds of the queue. */
+int send_decide_due(struct machine *m, const struct queue *q,
+                    const struct op_send_entry *e, int64_t *due_ms,
+                    struct op_error *error);
+
 /* An array of the reply; the store fails with HF_E_MEMORY_LOW when there is no memory.
  */
 void *apply_array(struct machine *m, size_t count, size_t size);

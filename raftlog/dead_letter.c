@@ -4,6 +4,7 @@
 #include "proto/check.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
+#include "raftlog/keys.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 
@@ -260,6 +261,9 @@ bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
     if (slot->expires_ms != 0 &&
         due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
         store_drop(m->store, TREE_DUE);
+    }
+    if ((slot->flags & SLOT_KEYED) != 0) {
+        keys_move(m, q->number, to->number, id);
     }
     q->bytes -= slot->bytes;
     queue_changed(&m->queues, q);

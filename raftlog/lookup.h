@@ -4,11 +4,15 @@
 
 #include "raftlog/place.h"
 
+/* Leases that are looked at for one whose deadline only its receipt knows. */
+#define LOOKUP_LEASES 16384u
+
 struct lookup {
     struct slot slot;
     struct place place;
-    /* False: it is LEASED under a deadline that only its receipt knows; then the slot
-     * holds its priority alone. */
+    /* False: it is LEASED, and not among the LOOKUP_LEASES that end first; then the
+     * slot holds its priority alone. Never so for a message with keys, or whose lease
+     * was extended. */
     bool exact;
 };
 

@@ -426,6 +426,67 @@ int message_read(struct store *s, uint64_t id, struct arena *arena, struct messa
     return fields_decode(m);
 }
 
+/* Bytes of the payload at `offset`, of a message in parts or not. */
+static bool payload_copy(struct store *s, uint64_t id, const struct message *m,
+                         uint64_t offset, uint32_t len, uint8_t *out)
+{
+    if (offset + len > (uint64_t)m->fields_bytes) {
+        return false;
+    }
+    if (!m->cut) {
+        memcpy(out, m->payload.data + offset, len);
+        return true;
+    }
+    while (len > 0) {
+        uint32_t at = (uint32_t)(offset % PART_BYTES);
+        struct slice value;
+        uint8_t key[10];
+        uint32_t n;
+
+        if (!store_get(s, TREE_BLOB, part_key(key, id, (uint32_t)(offset / PART_BYTES)),
+                       &value) ||
+            value.len <= at) {
+            return false;
+        }
+        n = value.len - at < len ? value.len - at : len;
+        memcpy(out, value.data + at, n);
+        out += n;
+        offset += n;
+        len -= n;
+    }
+    return true;
+}
+
+int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
+                 struct slice *keys)
+{
+    struct message m;
+    uint64_t at = 0;
+
+    *keys = (struct slice){NULL, 0};
+    if (!message_peek(s, id, &m)) {
+        return HF_E_CORRUPT;
+    }
+    while (at < m.fields_bytes) {
+        uint8_t head[5];
+        uint32_t len;
+
+        if (!payload_copy(s, id, &m, at, 5, head)) {
+            return HF_E_CORRUPT;
+        }
+        len = bytes_get_u32(head + 1);
+        if (head[0] == FIELD_KEYS) {
+            if (len > MESSAGE_KEYS_MAX || !payload_copy(s, id, &m, at + 5, len, copy)) {
+                return HF_E_CORRUPT;
+            }
+            *keys = slice_of(copy, len);
+            return HF_OK;
+        }
+        at += 5 + (uint64_t)len;
+    }
+    return HF_OK;
+}
+
 uint32_t message_delete(struct store *s, uint64_t id, bool cut)
 {
     uint8_t key[10];

@@ -59,6 +59,7 @@ enum message_field {
 #define SLOT_OWN_RETRY 16u /* it brought its own retry policy */
 #define SLOT_REPEATED                                                                  \
     32u /* LEASED, and the receive was answered again under its attempt id */
+#define SLOT_KEYED 64u /* it has keys: keys.h leads to it */
 
 struct slot {
     uint16_t flags;
@@ -90,6 +91,9 @@ void slot_set_consumer(struct slot *slot,
                        struct slice consumer); /* longer ones are cut */
 void slot_set_error(struct slot *slot, struct slice error);
 
+/* The longest form of LIMIT_KEYS texts in msgpack. */
+#define MESSAGE_KEYS_MAX (5u + LIMIT_KEYS * (5u + LIMIT_KEY))
+
 struct message {
     uint32_t queue;
     int64_t sent_ms;
@@ -116,6 +120,11 @@ bool message_peek(struct store *s, uint64_t id, struct message *m);
  * when it was cut. HF_E_MESSAGE_NOT_FOUND; HF_E_CORRUPT: the checksum does not hold;
  * HF_E_MEMORY_LOW. */
 int message_read(struct store *s, uint64_t id, struct arena *arena, struct message *m);
+/* Its keys as they were sent (a msgpack array of texts), copied to `copy`; absent when
+ * it has none. Unverified, and without reading what else a large message holds.
+ * HF_E_CORRUPT. */
+int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
+                 struct slice *keys);
 /* Returns how many records went (1 + parts), 0 when it was not there. */
 uint32_t message_delete(struct store *s, uint64_t id, bool cut);
 

@@ -5,8 +5,9 @@
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
+#include "raftlog/keys.h"
 
-#define MOVED_BYTES 24u
+#define MOVED_BYTES 28u
 
 struct slice ready_key(uint8_t key[READY_KEY_BYTES], uint32_t queue, uint32_t priority,
                        int64_t position_ms, uint64_t id)
@@ -72,20 +73,21 @@ static void note_moved(struct machine *m, const struct queue *q, uint64_t id,
                        struct slot *slot, struct place place)
 {
     bool away = slot->arrival != 0;
+    bool keyed = (slot->flags & SLOT_KEYED) != 0;
     bool needed =
-        away || (place.state == MESSAGE_LEASED ? place.extended
-                                               : place.state == MESSAGE_SCHEDULED &&
-                                                     place.due_ms != slot->position_ms);
+        away || slot->version != 0 ||
+        (place.state == MESSAGE_LEASED
+             ? place.extended || keyed
+             : place.state == MESSAGE_SCHEDULED && place.due_ms != slot->position_ms);
     uint8_t key[8];
 
     if (needed) {
         uint8_t value[MOVED_BYTES] = {(uint8_t)place.state};
 
-        if (away) {
-            bytes_put_u32(value + 4, q->number);
-            bytes_put_i64(value + 16, slot->position_ms);
-        }
+        bytes_put_u32(value + 4, away ? q->number : 0);
         bytes_put_i64(value + 8, place.due_ms);
+        bytes_put_i64(value + 16, slot->position_ms);
+        bytes_put_u32(value + 24, slot->priority);
         store_put(m->store, TREE_MOVED, moved_key(key, id),
                   slice_of(value, MOVED_BYTES));
         slot->flags |= SLOT_MOVED;
@@ -145,10 +147,14 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
 static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
                                const struct slot *slot)
 {
-    uint32_t records = message_delete(m->store, id, (slot->flags & SLOT_CUT) != 0);
+    uint32_t records;
     uint8_t key[8];
     struct slice value;
 
+    if ((slot->flags & SLOT_KEYED) != 0) {
+        keys_forget(m, q->number, id);
+    }
+    records = message_delete(m->store, id, (slot->flags & SLOT_CUT) != 0);
     if ((slot->flags & SLOT_MOVED) != 0) {
         (void)store_delete(m->store, TREE_MOVED,
                            moved_key(key, id)); /* I5: it is there */
@@ -203,6 +209,7 @@ struct moved {
     uint32_t queue;
     int64_t due_ms;
     int64_t position_ms;
+    uint32_t priority;
 };
 
 static bool read_moved(struct machine *m, uint64_t id, struct moved *moved)
@@ -221,6 +228,7 @@ static bool read_moved(struct machine *m, uint64_t id, struct moved *moved)
     moved->queue = bytes_get_u32(value.data + 4);
     moved->due_ms = bytes_get_i64(value.data + 8);
     moved->position_ms = bytes_get_i64(value.data + 16);
+    moved->priority = bytes_get_u32(value.data + 24);
     return true;
 }
 
@@ -260,8 +268,8 @@ static bool find_moved(struct machine *m, const struct queue *q, uint64_t id,
                         moved->due_ms, id, &value) &&
                place_slot(m, value, slot);
     default:
-        return find_placed(m, q, id, moved->state, message->priority,
-                           moved->position_ms, slot);
+        return find_placed(m, q, id, moved->state, moved->priority, moved->position_ms,
+                           slot);
     }
 }
 

@@ -10,9 +10,11 @@
  * key can be derived from the message record.
  *
  * `moved`, key id u64, value u8 state, 3 bytes reserved (0), u32 queue (0 = the one it
- * was sent to), i64 due (LEASED, SCHEDULED), i64 position (of a queue that is not 0):
- * only for a place that can be derived neither from a receipt nor from the message
- * record: an extended lease, a retry delay, every place in another queue.
+ * was sent to), i64 due (LEASED, SCHEDULED), i64 position, u32 priority: only for a
+ * place that can be derived neither from a receipt nor from the message record: an
+ * extended lease, a retry delay, every place in another queue and of a message that was
+ * modified (its version is not 0); and the lease of a message with keys, which is found
+ * without a receipt.
  *
  * I4: each live message has exactly one entry, counted in its queue's hot record.
  * I5: a slot carries SLOT_MOVED exactly when there is a `moved` record. */

@@ -4,6 +4,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
+#include "raftlog/keys.h"
 #include "raftlog/lookup.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
@@ -457,43 +458,96 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
 
 /* ---- get ---- */
 
+/* One message; refusals go to reply->error. */
+static bool get_one(struct machine *m, struct queue *q, struct message_id id,
+                    struct arena *arena, struct op_reply *reply)
+{
+    struct op_message *out = &reply->receive.messages[reply->receive.count];
+    struct lookup found;
+    int rc;
+
+    if (lookup_message(m, q, id, arena, &found, &reply->error) != HF_OK) {
+        return false;
+    }
+    rc = describe_message(m, q, id.low, &found.slot, found.place, arena, out);
+    if (rc != HF_OK) {
+        (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc,
+                     NULL, "message %llu cannot be read: %s",
+                     (unsigned long long)id.low, status_text(rc));
+        return false;
+    }
+    if (!found.exact) {
+        out->version = 0; /* it stands with the lease, which only the receipt finds */
+    }
+    reply->receive.count++;
+    return true;
+}
+
+/* A page of the messages of a key; those that were purged are passed over. */
+static void get_keyed(struct machine *m, struct queue *q, const struct op_get *op,
+                      struct arena *arena, struct op_reply *reply)
+{
+    struct op_receive_reply *page = &reply->receive;
+    uint64_t id = op->cursor.data != NULL ? bytes_get_u64(op->cursor.data) : 0;
+    uint64_t bytes = 0;
+    uint8_t last[8];
+
+    for (uint32_t seen = 0; keys_next(m, q->number, op->key, &id); seen++) {
+        if (page->count == op->limit || seen == LIMIT_FIRE ||
+            bytes >= LIMIT_BATCH_BYTES) {
+            page->cursor = slice_of(arena_copy(arena, last, 8), 8);
+            if (page->cursor.data == NULL) {
+                out_of_memory(reply);
+            }
+            return;
+        }
+        bytes_put_u64(last, id);
+        if (get_one(m, q, (struct message_id){0, id}, arena, reply)) {
+            bytes += page->messages[page->count - 1].body.len;
+        } else if (reply->error.status != HF_E_MESSAGE_NOT_FOUND) {
+            return;
+        }
+        memset(&reply->error, 0, sizeof reply->error);
+    }
+    if (page->count == 0 && op->cursor.data == NULL) {
+        char shown[65];
+
+        refuse_printable(op->key, shown);
+        (void)refuse(arena, &reply->error, HF_E_MESSAGE_NOT_FOUND, "key",
+                     "no message of this queue carries the key %s", shown);
+    }
+}
+
 void machine_get(struct machine *m, const struct op_get *op, struct arena *arena,
                  struct op_reply *reply)
 {
     struct queue *q = queue_find(&m->queues, op->queue);
-    struct op_message *out;
-    struct lookup found;
-    int rc;
+    uint32_t limit = op->has_id ? 1 : op->limit;
 
     if (q == NULL) {
         (void)refuse_queue(arena, &reply->error, op->queue);
         return;
     }
-    if (!op->has_id) {
-        (void)refuse(arena, &reply->error, HF_E_UNSUPPORTED, "key",
-                     "this node does not find messages by key: give the id");
+    if (limit == 0 || limit > LIMIT_LIST) {
+        (void)refuse_bounds(arena, &reply->error, HF_E_INVALID_ARGUMENT, "limit", 1,
+                            LIMIT_LIST);
         return;
     }
-    if (lookup_message(m, q, op->id, arena, &found, &reply->error) != HF_OK) {
+    if (op->cursor.data != NULL && op->cursor.len != 8) {
+        (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "cursor",
+                     "this cursor is not from an answer to such a request");
         return;
     }
-    out = arena_get(arena, sizeof *out);
-    if (out == NULL) {
+    reply->receive.messages = arena_get(arena, limit * sizeof *reply->receive.messages);
+    if (reply->receive.messages == NULL) {
         out_of_memory(reply);
         return;
     }
-    rc = describe_message(m, q, op->id.low, &found.slot, found.place, arena, out);
-    if (rc != HF_OK) {
-        (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc,
-                     NULL, "message %llu cannot be read: %s",
-                     (unsigned long long)op->id.low, status_text(rc));
-        return;
+    if (op->has_id) {
+        (void)get_one(m, q, op->id, arena, reply);
+    } else {
+        get_keyed(m, q, op, arena, reply);
     }
-    if (!found.exact) {
-        out->version = 0; /* it stands with the lease, which only the receipt finds */
-    }
-    reply->receive.messages = out;
-    reply->receive.count = 1;
 }
 
 bool machine_knows_attempt(struct machine *m, const struct op_receive *op)

@@ -1,6 +1,7 @@
 /* send.c: the send command: check each entry, number it, write it, place it. */
 #include "raftlog/apply.h"
 #include "raftlog/due.h"
+#include "raftlog/keys.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/retry.h"
@@ -79,10 +80,9 @@ static int check_fields(struct machine *m, const struct queue *q,
     return HF_OK;
 }
 
-/* When the message becomes ready, at the earliest now. */
-static int decide_due(struct machine *m, const struct queue *q,
-                      const struct op_send_entry *e, int64_t *due_ms,
-                      struct op_error *error)
+int send_decide_due(struct machine *m, const struct queue *q,
+                    const struct op_send_entry *e, int64_t *due_ms,
+                    struct op_error *error)
 {
     int64_t max_delay = q->config.value[QUEUE_max_delay];
     int64_t delay = q->config.value[QUEUE_delay];
@@ -131,7 +131,7 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
     uint64_t id;
 
     if (check_fields(m, q, e, &result->error) != HF_OK ||
-        decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
+        send_decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
         return;
     }
     if (bytes > (uint64_t)limit) {
@@ -158,6 +158,10 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
     slot.flags = e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
     if (message_put(m->store, id, q->number, m->now_ms, due_ms, slot.priority, e)) {
         slot.flags |= SLOT_CUT;
+    }
+    if (keys_any(e->keys)) {
+        slot.flags |= SLOT_KEYED;
+        keys_put(m, q->number, id, e->keys);
     }
     if (e->ttl.set) {
         slot.expires_ms = due_ms + e->ttl.value;

@@ -46,7 +46,8 @@
     X(SENT, sent, 16)                                                                  \
     X(ATTEMPT, attempt, 24)                                                            \
     X(GONE, gone, 13)                                                                  \
-    X(DEAD, dead, 12)
+    X(DEAD, dead, 12)                                                                  \
+    X(KEY, key, 14)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -1,6 +1,7 @@
 /* verify.c: read the whole state and hold it against the invariants I1 to I5. For
  * tests, and for a node that is asked to check itself; memory grows with the number of
  * messages. */
+#include "proto/pack.h"
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
@@ -21,7 +22,10 @@ struct seen {
     bool away;      /* it stands in another queue than it was sent to */
     uint32_t queue; /* where it stands */
     int64_t position_ms;
+    uint32_t priority;
     uint32_t letters; /* moves that are remembered */
+    uint32_t keys;    /* in its record */
+    uint32_t indexed; /* that lead to it */
 };
 
 /* What was counted of one queue. */
@@ -80,6 +84,32 @@ static int count_message(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
+/* Different keys in a message. */
+static uint32_t count_keys(struct slice keys)
+{
+    struct slice seen[LIMIT_KEYS];
+    struct pack_reader r;
+    uint32_t total = 0;
+    uint32_t count = 0;
+
+    pack_reader_init(&r, keys);
+    if (keys.data == NULL || pack_read_array(&r, &total) != HF_OK) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < total && count < LIMIT_KEYS; i++) {
+        uint32_t k = 0;
+
+        if (pack_read_bytes(&r, &seen[count]) != HF_OK) {
+            return count;
+        }
+        while (k < count && !slice_equal(seen[k], seen[count])) {
+            k++;
+        }
+        count += k == count;
+    }
+    return count;
+}
+
 static int see_message(void *ctx, struct slice key, struct slice value)
 {
     struct verify *v = ctx;
@@ -101,6 +131,7 @@ static int see_message(void *ctx, struct slice key, struct slice value)
     }
     seen->id = id;
     seen->cut = message.cut;
+    seen->keys = count_keys(message.field[FIELD_KEYS]);
     return HF_OK;
 }
 
@@ -117,6 +148,7 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
     const struct queue *q;
     struct tally *t = tally_of(v, number, &q);
     struct seen *seen = find_seen(v, id);
+    bool must_be_moved;
     struct slot slot;
 
     if (t == NULL) {
@@ -147,17 +179,25 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         return wrong(v, "message %llu is away without a record of it",
                      (unsigned long long)id);
     }
-    if (state == MESSAGE_SCHEDULED && slot.arrival == 0 &&
-        ((slot.flags & SLOT_MOVED) != 0) != (slot.position_ms != at_ms)) {
-        return wrong(
-            v, "message %llu is scheduled off its position without a record of it",
-            (unsigned long long)id);
+    must_be_moved = slot.arrival != 0 || slot.version != 0 ||
+                    (state == MESSAGE_SCHEDULED && slot.position_ms != at_ms) ||
+                    (state == MESSAGE_LEASED && (slot.flags & SLOT_KEYED) != 0);
+    if (((slot.flags & SLOT_MOVED) != 0) != must_be_moved &&
+        (must_be_moved || state != MESSAGE_LEASED)) {
+        return wrong(v, "message %llu in state %d %s a record of its place",
+                     (unsigned long long)id, (int)state,
+                     must_be_moved ? "needs" : "needs no");
+    }
+    if (((slot.flags & SLOT_KEYED) != 0) != (seen->keys != 0)) {
+        return wrong(v, "message %llu has %u keys, its slot says otherwise",
+                     (unsigned long long)id, seen->keys);
     }
     seen->slot_flags = slot.flags;
     seen->expires_ms = slot.expires_ms;
     seen->away = slot.arrival != 0;
     seen->queue = number;
     seen->position_ms = slot.position_ms;
+    seen->priority = slot.priority;
     if (place_is_purged(q, id, &slot)) {
         if ((q->flags & QUEUE_SWEEPING) == 0) {
             return wrong(v, "message %llu is purged and nobody sweeps",
@@ -247,10 +287,26 @@ static int see_moved(void *ctx, struct slice key, struct slice value)
     }
     seen->moved = true;
     if (bytes_get_u32(value.data + 4) != (seen->away ? seen->queue : 0) ||
-        bytes_get_i64(value.data + 16) != (seen->away ? seen->position_ms : 0)) {
+        bytes_get_i64(value.data + 16) != seen->position_ms ||
+        bytes_get_u32(value.data + 24) != seen->priority) {
         return wrong(v, "the moved record of message %llu says another place",
                      (unsigned long long)seen->id);
     }
+    return HF_OK;
+}
+
+static int see_key(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint64_t id = bytes_get_u64(key.data + key.len - 8);
+    struct seen *seen = find_seen(v, id);
+
+    (void)value;
+    if (seen->id == 0 || seen->places == 0 || seen->queue != bytes_get_u32(key.data)) {
+        return wrong(v, "a key of queue %u leads to message %llu, which is not there",
+                     bytes_get_u32(key.data), (unsigned long long)id);
+    }
+    seen->indexed++;
     return HF_OK;
 }
 
@@ -342,6 +398,10 @@ static int compare(struct verify *v)
             return wrong(v, "message %llu and its moved record disagree",
                          (unsigned long long)seen->id);
         }
+        if (seen->indexed != seen->keys) {
+            return wrong(v, "message %llu is found by %u of its %u keys",
+                         (unsigned long long)seen->id, seen->indexed, seen->keys);
+        }
         if (seen->away != (seen->letters != 0) || seen->letters > LIMIT_DEAD_LETTERS) {
             return wrong(v, "message %llu remembers %u moves",
                          (unsigned long long)seen->id, seen->letters);
@@ -375,6 +435,7 @@ static int read_all(struct verify *v)
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
+        {TREE_KEY, see_key},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

@@ -326,6 +326,9 @@ static void make_named(struct dice *r, bool *has_id, struct message_id *id,
 static void make_modify(struct dice *r, struct op_modify *modify)
 {
     make_named(r, &modify->has_id, &modify->id, &modify->key);
+    if (modify->has_id) {
+        modify->cursor = (struct slice){0};
+    }
     if (modify->kind != MODIFY_RESCHEDULE) {
         modify->delay.set = false;
         modify->deliver_at.set = false;

@@ -1,6 +1,6 @@
 /* model.c: the reference. Where it and raftlog disagree one of them is wrong;
  * semantics.md says which. */
-#include "tests/machine/model.h"
+#include "tests/machine/model_inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,10 +8,7 @@
 
 #define MEMORY_MS 300000
 
-static bool differ(struct model *m, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool differ(struct model *m, const char *format, ...)
+bool model_differ(struct model *m, const char *format, ...)
 {
     va_list args;
 
@@ -66,7 +63,7 @@ void model_attempt_id(uint8_t n, uint8_t id[16])
     memset(id, n + 1, 16);
 }
 
-static int queue_of(const struct model *m, struct slice name)
+int model_queue_of(const struct model *m, struct slice name)
 {
     for (int i = 0; i < MODEL_QUEUES; i++) {
         if (m->queues[i].exists && slice_equal(name, slice_text(m->queues[i].name))) {
@@ -76,7 +73,7 @@ static int queue_of(const struct model *m, struct slice name)
     return -1;
 }
 
-static struct model_message *find(struct model *m, uint64_t id)
+struct model_message *model_find(struct model *m, uint64_t id)
 {
     for (uint32_t i = 0; i < m->count; i++) {
         if (m->messages[i].id == id) {
@@ -86,13 +83,13 @@ static struct model_message *find(struct model *m, uint64_t id)
     return NULL;
 }
 
-static void take_away(struct model *m, struct model_message *msg)
+void model_take_away(struct model *m, struct model_message *msg)
 {
     *msg = m->messages[--m->count];
 }
 
-static void remember(struct model *m, uint64_t id, enum gone_reason reason,
-                     uint32_t epoch)
+void model_remember(struct model *m, uint64_t id, enum gone_reason reason,
+                    uint32_t epoch)
 {
     if (m->gone_count == m->gone_capacity) {
         m->gone_capacity = m->gone_capacity != 0 ? 2 * m->gone_capacity : 256;
@@ -101,7 +98,7 @@ static void remember(struct model *m, uint64_t id, enum gone_reason reason,
     m->gone[m->gone_count++] = (struct model_gone){id, reason, epoch, m->now_ms};
 }
 
-static enum gone_reason recall(const struct model *m, uint64_t id, uint32_t *epoch)
+enum gone_reason model_recall(const struct model *m, uint64_t id, uint32_t *epoch)
 {
     *epoch = 0;
     for (uint32_t i = m->gone_count; i > 0; i--) {
@@ -116,19 +113,19 @@ static enum gone_reason recall(const struct model *m, uint64_t id, uint32_t *epo
     return GONE_UNKNOWN;
 }
 
-static bool is_expired(const struct model *m, const struct model_message *msg)
+bool model_is_expired(const struct model *m, const struct model_message *msg)
 {
     return (msg->expires_ms != 0 && msg->expires_ms <= m->now_ms) ||
            msg->position_ms + m->queues[msg->queue].config.retention <= m->now_ms;
 }
 
-static void expire(struct model *m, struct model_message *msg)
+void model_expire(struct model *m, struct model_message *msg)
 {
-    remember(m, msg->id, GONE_EXPIRED, 0);
-    take_away(m, msg);
+    model_remember(m, msg->id, GONE_EXPIRED, 0);
+    model_take_away(m, msg);
 }
 
-static uint64_t count_state(const struct model *m, int queue, enum message_state state)
+uint64_t model_count_state(const struct model *m, int queue, enum message_state state)
 {
     uint64_t n = 0;
 
@@ -138,7 +135,7 @@ static uint64_t count_state(const struct model *m, int queue, enum message_state
     return n;
 }
 
-static uint64_t count_all(const struct model *m, int queue)
+uint64_t model_count_all(const struct model *m, int queue)
 {
     uint64_t n = 0;
 
@@ -148,7 +145,7 @@ static uint64_t count_all(const struct model *m, int queue)
     return n;
 }
 
-static uint64_t count_bytes(const struct model *m, int queue)
+uint64_t model_count_bytes(const struct model *m, int queue)
 {
     uint64_t n = 0;
 
@@ -167,27 +164,29 @@ static bool is_given_up(const struct model_config *c, const struct model_message
     return c->max_failures != 0 && n >= c->max_failures;
 }
 
-static bool is_full(const struct model *m, int queue, uint64_t bytes)
+bool model_is_full(const struct model *m, int queue, uint64_t bytes)
 {
     const struct model_config *c = &m->queues[queue].config;
 
-    return (c->max_messages != 0 && count_all(m, queue) >= (uint64_t)c->max_messages) ||
-           (c->max_bytes != 0 && count_bytes(m, queue) + bytes > (uint64_t)c->max_bytes);
+    return (c->max_messages != 0 &&
+            model_count_all(m, queue) >= (uint64_t)c->max_messages) ||
+           (c->max_bytes != 0 &&
+            model_count_bytes(m, queue) + bytes > (uint64_t)c->max_bytes);
 }
 
 /* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
-static bool give_up(struct model *m, struct model_message *msg)
+bool model_give_up(struct model *m, struct model_message *msg)
 {
     struct model_queue *q = &m->queues[msg->queue];
-    int to = queue_of(m, slice_text(q->config.dead_letter));
+    int to = model_queue_of(m, slice_text(q->config.dead_letter));
 
     q->dead_lettered++;
     msg->due_ms = 0;
-    if (to < 0 || is_full(m, to, msg->bytes)) {
+    if (to < 0 || model_is_full(m, to, msg->bytes)) {
         msg->state = MESSAGE_PARKED;
         return false;
     }
-    remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[to].number);
+    model_remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[to].number);
     m->next_id++; /* arrivals are numbered with the messages */
     msg->moved = true;
     msg->queue = to;
@@ -211,10 +210,10 @@ static void lapse(struct model *m, struct model_message *msg)
     q->failed++;
     msg->lapsed = true;
     (void)snprintf(msg->error, sizeof msg->error, "lease_expired");
-    if (is_expired(m, msg)) {
-        expire(m, msg);
+    if (model_is_expired(m, msg)) {
+        model_expire(m, msg);
     } else if (is_given_up(&q->config, msg)) {
-        (void)give_up(m, msg);
+        (void)model_give_up(m, msg);
     } else {
         msg->state = MESSAGE_READY;
         msg->due_ms = 0;
@@ -242,7 +241,7 @@ static struct model_message *first_lapsed(struct model *m, uint32_t queue_number
 
 static void fire_one(struct model *m, uint64_t id)
 {
-    struct model_message *msg = find(m, id);
+    struct model_message *msg = model_find(m, id);
 
     if (msg->state == MESSAGE_LEASED) {
         return;
@@ -253,11 +252,11 @@ static void fire_one(struct model *m, uint64_t id)
         msg->retry = false;
     }
     if (msg->expires_ms != 0 && msg->expires_ms <= m->now_ms) {
-        expire(m, msg);
+        model_expire(m, msg);
         return;
     }
-    if (msg->state != MESSAGE_SCHEDULED && is_expired(m, msg)) {
-        expire(m, msg);
+    if (msg->state != MESSAGE_SCHEDULED && model_is_expired(m, msg)) {
+        model_expire(m, msg);
     }
 }
 
@@ -298,9 +297,10 @@ void model_grace(struct model *m, int64_t until_ms)
 
 /* ---- operations ---- */
 
-static bool same_status(struct model *m, int got, int wanted)
+bool model_same_status(struct model *m, int got, int wanted)
 {
-    return got == wanted ? true : differ(m, "status %d, should be %d", got, wanted);
+    return got == wanted ? true
+                         : model_differ(m, "status %d, should be %d", got, wanted);
 }
 
 /* May the queue have this dead_letter? */
@@ -312,11 +312,11 @@ static int dead_letter_verdict(const struct model *m, struct slice queue,
     if (at.len == 0) {
         return HF_OK;
     }
-    if (queue_of(m, at) < 0) {
+    if (model_queue_of(m, at) < 0) {
         return HF_E_INVALID_ARGUMENT;
     }
     for (int n = 0; at.len != 0; n++) {
-        int i = queue_of(m, at);
+        int i = model_queue_of(m, at);
 
         if (slice_equal(at, queue) || n > MODEL_QUEUES) {
             return HF_E_INVALID_ARGUMENT;
@@ -330,19 +330,19 @@ static bool apply_create(struct model *m, const struct op_queue_create *op,
                          const struct model_config *config,
                          const struct op_reply *reply)
 {
-    int i = queue_of(m, op->queue);
+    int i = model_queue_of(m, op->queue);
 
     if (i >= 0) {
         if (memcmp(&m->queues[i].config, config, sizeof *config) != 0) {
-            return same_status(m, reply->error.status, HF_E_QUEUE_EXISTS);
+            return model_same_status(m, reply->error.status, HF_E_QUEUE_EXISTS);
         }
-        return same_status(m, reply->error.status, HF_OK) &&
-               (reply->queue_create.existed || differ(m, "existed is not set"));
+        return model_same_status(m, reply->error.status, HF_OK) &&
+               (reply->queue_create.existed || model_differ(m, "existed is not set"));
     }
     if (dead_letter_verdict(m, op->queue, config) != HF_OK) {
-        return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
+        return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
     }
-    if (!same_status(m, reply->error.status, HF_OK)) {
+    if (!model_same_status(m, reply->error.status, HF_OK)) {
         return false;
     }
     for (i = 0; !slice_equal(op->queue, slice_text(m->queues[i].name)); i++) {
@@ -356,24 +356,25 @@ static bool apply_create(struct model *m, const struct op_queue_create *op,
     m->queues[i].acked_total = 0;
     m->queues[i].failed = 0;
     m->queues[i].dead_lettered = 0;
-    return !reply->queue_create.existed || differ(m, "existed is set for a new queue");
+    return !reply->queue_create.existed ||
+           model_differ(m, "existed is set for a new queue");
 }
 
 static bool apply_set(struct model *m, const struct op_queue_set *op,
                       const struct model_config *config, const struct op_reply *reply)
 {
-    int i = queue_of(m, op->queue);
+    int i = model_queue_of(m, op->queue);
 
     if (i < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
     if (memcmp(m->queues[i].config.dead_letter, config->dead_letter,
                sizeof config->dead_letter) != 0 &&
         dead_letter_verdict(m, op->queue, config) != HF_OK) {
-        return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
+        return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
     }
     m->queues[i].config = *config;
-    return same_status(m, reply->error.status, HF_OK);
+    return model_same_status(m, reply->error.status, HF_OK);
 }
 
 static uint64_t empty(struct model *m, int queue)
@@ -382,7 +383,7 @@ static uint64_t empty(struct model *m, int queue)
 
     for (uint32_t i = m->count; i > 0; i--) {
         if (m->messages[i - 1].queue == queue) {
-            take_away(m, &m->messages[i - 1]);
+            model_take_away(m, &m->messages[i - 1]);
             n++;
         }
     }
@@ -392,44 +393,46 @@ static uint64_t empty(struct model *m, int queue)
 static bool apply_purge(struct model *m, const struct op_queue_purge *op,
                         const struct op_reply *reply)
 {
-    int i = queue_of(m, op->queue);
+    int i = model_queue_of(m, op->queue);
     uint64_t n;
 
     if (i < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
     n = empty(m, i);
     m->queues[i].floor_id = m->next_id;
-    return same_status(m, reply->error.status, HF_OK) &&
+    return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
-            differ(m, "%llu purged, should be %llu",
-                   (unsigned long long)reply->count.count, (unsigned long long)n));
+            model_differ(m, "%llu purged, should be %llu",
+                         (unsigned long long)reply->count.count,
+                         (unsigned long long)n));
 }
 
 static bool apply_delete(struct model *m, const struct op_queue_delete *op,
                          const struct op_reply *reply)
 {
-    int i = queue_of(m, op->queue);
+    int i = model_queue_of(m, op->queue);
     uint64_t n;
 
     if (i < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
-    if (!op->force && count_all(m, i) != 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_EMPTY);
+    if (!op->force && model_count_all(m, i) != 0) {
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_EMPTY);
     }
     for (int k = 0; k < MODEL_QUEUES && !op->force; k++) {
         if (m->queues[k].exists &&
             strcmp(m->queues[k].config.dead_letter, m->queues[i].name) == 0) {
-            return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
+            return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
         }
     }
     n = empty(m, i);
     m->queues[i].exists = false;
-    return same_status(m, reply->error.status, HF_OK) &&
+    return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
-            differ(m, "%llu deleted, should be %llu",
-                   (unsigned long long)reply->count.count, (unsigned long long)n));
+            model_differ(m, "%llu deleted, should be %llu",
+                         (unsigned long long)reply->count.count,
+                         (unsigned long long)n));
 }
 
 static int session_of(struct slice id)
@@ -447,17 +450,17 @@ static bool apply_session_open(struct model *m, const struct op_session_open *op
     s->exists = true;
     s->epoch = epoch;
     s->used_ms = m->now_ms;
-    return same_status(m, reply->error.status, HF_OK) &&
+    return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->session_open.epoch == epoch ||
-            differ(m, "epoch %u, should be %u", reply->session_open.epoch, epoch));
+            model_differ(m, "epoch %u, should be %u", reply->session_open.epoch,
+                         epoch));
 }
 
 /* What one entry should give. */
-static int send_verdict(const struct model *m, int queue, const struct op_send_entry *e,
-                        int64_t *due_ms)
+int model_when(const struct model *m, int queue, const struct op_send_entry *e,
+               int64_t *due_ms)
 {
     const struct model_config *c = &m->queues[queue].config;
-    uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
     int64_t delay = c->delay < c->max_delay ? c->delay : c->max_delay;
 
     if (e->delay.set) {
@@ -471,18 +474,31 @@ static int send_verdict(const struct model *m, int queue, const struct op_send_e
         }
         delay = c->overflow == 1 ? c->max_delay : 0;
     }
-    if (bytes > (uint64_t)c->max_message_bytes) {
-        return HF_E_TOO_LARGE;
-    }
-    if (is_full(m, queue, bytes)) {
-        return HF_E_QUEUE_FULL;
-    }
     *due_ms = m->now_ms + delay;
     return HF_OK;
 }
 
-static void add_message(struct model *m, int queue, const struct op_send_entry *e,
-                        int64_t due_ms)
+int model_send_verdict(const struct model *m, int queue, const struct op_send_entry *e,
+                       int64_t *due_ms)
+{
+    const struct model_config *c = &m->queues[queue].config;
+    uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
+    int rc = model_when(m, queue, e, due_ms);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    if (bytes > (uint64_t)c->max_message_bytes) {
+        return HF_E_TOO_LARGE;
+    }
+    if (model_is_full(m, queue, bytes)) {
+        return HF_E_QUEUE_FULL;
+    }
+    return HF_OK;
+}
+
+void model_add_message(struct model *m, int queue, const struct op_send_entry *e,
+                       int64_t due_ms)
 {
     struct model_message *msg;
 
@@ -504,6 +520,7 @@ static void add_message(struct model *m, int queue, const struct op_send_entry *
     msg->expires_ms = e->ttl.set ? due_ms + e->ttl.value : 0;
     msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
     msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
+    msg->keys = model_keys(e->keys);
     m->queues[queue].sent++;
 }
 
@@ -511,23 +528,24 @@ static bool check_send_entry(struct model *m, int queue, const struct op_send_en
                              const struct op_send_result *got, bool *accepted)
 {
     int64_t due_ms = 0;
-    int wanted = send_verdict(m, queue, e, &due_ms);
+    int wanted = model_send_verdict(m, queue, e, &due_ms);
     const struct model_message *msg;
 
-    if (!same_status(m, got->error.status, wanted) || wanted != HF_OK) {
+    if (!model_same_status(m, got->error.status, wanted) || wanted != HF_OK) {
         return wanted == got->error.status;
     }
-    add_message(m, queue, e, due_ms);
+    model_add_message(m, queue, e, due_ms);
     msg = &m->messages[m->count - 1];
     *accepted = true;
     if (got->id.low != msg->id || got->id.high != (uint64_t)m->now_ms << 16) {
-        return differ(m, "id %llu, should be %llu", (unsigned long long)got->id.low,
-                      (unsigned long long)msg->id);
+        return model_differ(m, "id %llu, should be %llu",
+                            (unsigned long long)got->id.low,
+                            (unsigned long long)msg->id);
     }
     if (got->state != msg->state || got->due_ms != due_ms || got->duplicate) {
-        return differ(m, "sent as state %d due %lld, should be %d, %lld",
-                      (int)got->state, (long long)got->due_ms, (int)msg->state,
-                      (long long)due_ms);
+        return model_differ(m, "sent as state %d due %lld, should be %d, %lld",
+                            (int)got->state, (long long)got->due_ms, (int)msg->state,
+                            (long long)due_ms);
     }
     return true;
 }
@@ -536,19 +554,19 @@ static bool check_repeat(struct model *m, const struct model_result *r,
                          const struct op_send_reply *got)
 {
     if (got->count != r->count) {
-        return differ(m, "a repeat gives %u results, should be %u", got->count,
-                      r->count);
+        return model_differ(m, "a repeat gives %u results, should be %u", got->count,
+                            r->count);
     }
     for (uint32_t i = 0; i < r->count; i++) {
         const struct op_send_result *g = &got->results[i];
 
         if (g->error.status != r->entries[i].status) {
-            return differ(m, "result %u of a repeat differs", i);
+            return model_differ(m, "result %u of a repeat differs", i);
         }
         if (g->error.status == HF_OK &&
             (g->id.low != r->entries[i].id || g->state != r->entries[i].state ||
              g->due_ms != r->entries[i].due_ms || !g->duplicate)) {
-            return differ(m, "result %u of a repeat differs", i);
+            return model_differ(m, "result %u of a repeat differs", i);
         }
     }
     return true;
@@ -585,35 +603,36 @@ static bool apply_send(struct model *m, const struct op_send *op,
                        const struct op_reply *reply)
 {
     struct model_session *s = NULL;
-    int queue = queue_of(m, op->queue);
+    int queue = model_queue_of(m, op->queue);
     bool accepted = false;
 
     if (queue < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
     if (op->session.data != NULL) {
         s = &m->sessions[session_of(op->session)];
         if (!s->exists) {
-            return same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
+            return model_same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
         }
         if (s->epoch != op->epoch) {
-            return same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
+            return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
         }
         if (op->sequence + LIMIT_SESSION_WINDOW <= s->highest) {
-            return same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
+            return model_same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
         }
         for (uint32_t i = 0; i < s->result_count; i++) {
             if (s->results[i].sequence == op->sequence) {
-                return same_status(m, reply->error.status, HF_OK) &&
+                return model_same_status(m, reply->error.status, HF_OK) &&
                        check_repeat(m, &s->results[i], &reply->send);
             }
         }
     }
-    if (!same_status(m, reply->error.status, HF_OK)) {
+    if (!model_same_status(m, reply->error.status, HF_OK)) {
         return false;
     }
     if (reply->send.count != op->count) {
-        return differ(m, "%u results for %u entries", reply->send.count, op->count);
+        return model_differ(m, "%u results for %u entries", reply->send.count,
+                            op->count);
     }
     for (uint32_t i = 0; i < op->count; i++) {
         if (!check_send_entry(m, queue, &op->entries[i], &reply->send.results[i],
@@ -632,7 +651,7 @@ static bool apply_send(struct model *m, const struct op_send *op,
 
 /* ---- receive ---- */
 
-static bool comes_before(const struct model_message *a, const struct model_message *b)
+bool model_comes_before(const struct model_message *a, const struct model_message *b)
 {
     if (a->priority != b->priority) {
         return a->priority < b->priority;
@@ -649,48 +668,49 @@ static struct model_message *first_ready(struct model *m, int queue)
         struct model_message *msg = &m->messages[i];
 
         if (msg->queue == queue && msg->state == MESSAGE_READY &&
-            (best == NULL || comes_before(msg, best))) {
+            (best == NULL || model_comes_before(msg, best))) {
             best = msg;
         }
     }
     return best;
 }
 
-static bool check_delivery(struct model *m, const struct model_message *msg,
-                           const struct op_message *got)
+bool model_check_delivery(struct model *m, const struct model_message *msg,
+                          const struct op_message *got)
 {
     if (got->id.low != msg->id || got->id.high != (uint64_t)msg->sent_ms << 16) {
-        return differ(m, "received %llu, should be %llu",
-                      (unsigned long long)got->id.low, (unsigned long long)msg->id);
+        return model_differ(m, "received %llu, should be %llu",
+                            (unsigned long long)got->id.low,
+                            (unsigned long long)msg->id);
     }
     if (got->body.len != msg->body_bytes ||
         (msg->body_bytes != 0 && (got->body.data[0] != msg->fill ||
                                   got->body.data[msg->body_bytes - 1] != msg->fill))) {
-        return differ(m, "the body of message %llu is not the one sent",
-                      (unsigned long long)msg->id);
+        return model_differ(m, "the body of message %llu is not the one sent",
+                            (unsigned long long)msg->id);
     }
     if (got->deliveries != msg->deliveries || got->failures != msg->failures ||
         got->priority != msg->priority || got->state != msg->state ||
         got->first_received_at != msg->first_received_ms ||
         got->sent_at != msg->sent_ms || got->retry != msg->retry) {
-        return differ(m,
-                      "message %llu shows deliveries %u failures %u state %d first "
-                      "%lld, should be "
-                      "%u %u %d %lld",
-                      (unsigned long long)msg->id, got->deliveries, got->failures,
-                      (int)got->state, (long long)got->first_received_at,
-                      msg->deliveries, msg->failures, (int)msg->state,
-                      (long long)msg->first_received_ms);
+        return model_differ(
+            m,
+            "message %llu shows deliveries %u failures %u state %d first "
+            "%lld, should be "
+            "%u %u %d %lld",
+            (unsigned long long)msg->id, got->deliveries, got->failures,
+            (int)got->state, (long long)got->first_received_at, msg->deliveries,
+            msg->failures, (int)msg->state, (long long)msg->first_received_ms);
     }
     if (got->next_visible_at != msg->due_ms) {
-        return differ(m, "message %llu shows %lld, should be %lld",
-                      (unsigned long long)msg->id, (long long)got->next_visible_at,
-                      (long long)msg->due_ms);
+        return model_differ(m, "message %llu shows %lld, should be %lld",
+                            (unsigned long long)msg->id,
+                            (long long)got->next_visible_at, (long long)msg->due_ms);
     }
     if (!slice_equal(got->last_error, slice_text(msg->error))) {
-        return differ(m, "message %llu shows error %.*s, should be %s",
-                      (unsigned long long)msg->id, (int)got->last_error.len,
-                      (const char *)got->last_error.data, msg->error);
+        return model_differ(m, "message %llu shows error %.*s, should be %s",
+                            (unsigned long long)msg->id, (int)got->last_error.len,
+                            (const char *)got->last_error.data, msg->error);
     }
     return true;
 }
@@ -714,7 +734,7 @@ static bool attempt_holds(struct model *m, const struct model_attempt *a, uint32
         return false;
     }
     for (uint32_t i = 0; i < a->count; i++) {
-        const struct model_message *msg = find(m, a->entries[i].id);
+        const struct model_message *msg = model_find(m, a->entries[i].id);
 
         if (msg == NULL || msg->state != MESSAGE_LEASED ||
             msg->epoch != a->entries[i].epoch) {
@@ -728,13 +748,13 @@ static bool check_attempt(struct model *m, const struct model_attempt *a,
                           const struct op_receive_reply *got)
 {
     if (got->count != a->count) {
-        return differ(m, "a repeated receive gives %u, should be %u", got->count,
-                      a->count);
+        return model_differ(m, "a repeated receive gives %u, should be %u", got->count,
+                            a->count);
     }
     for (uint32_t i = 0; i < a->count; i++) {
-        struct model_message *msg = find(m, a->entries[i].id);
+        struct model_message *msg = model_find(m, a->entries[i].id);
 
-        if (!check_delivery(m, msg, &got->messages[i])) {
+        if (!model_check_delivery(m, msg, &got->messages[i])) {
             return false;
         }
         msg->repeated = true;
@@ -759,7 +779,7 @@ static void keep_attempt(struct model *m, const struct op_receive *op, uint32_t 
     a->count = got->count;
     for (uint32_t i = 0; i < got->count; i++) {
         a->entries[i].id = got->messages[i].id.low;
-        a->entries[i].epoch = find(m, got->messages[i].id.low)->epoch;
+        a->entries[i].epoch = model_find(m, got->messages[i].id.low)->epoch;
     }
 }
 
@@ -772,15 +792,16 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
 
     while (*n < op->max && *bytes < LIMIT_BATCH_BYTES) {
         if (q->config.max_inflight != 0 &&
-            count_state(m, queue, MESSAGE_LEASED) >= (uint64_t)q->config.max_inflight) {
+            model_count_state(m, queue, MESSAGE_LEASED) >=
+                (uint64_t)q->config.max_inflight) {
             break;
         }
         msg = first_ready(m, queue);
         if (msg == NULL) {
             break;
         }
-        if (is_expired(m, msg)) {
-            expire(m, msg);
+        if (model_is_expired(m, msg)) {
+            model_expire(m, msg);
             continue;
         }
         if (*n > 0 && *bytes + msg->bytes > LIMIT_BATCH_BYTES) {
@@ -803,10 +824,10 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
         msg->repeated = false;
         q->received++;
         if (*n >= got->count) {
-            return differ(m, "message %llu was not received",
-                          (unsigned long long)msg->id);
+            return model_differ(m, "message %llu was not received",
+                                (unsigned long long)msg->id);
         }
-        if (!check_delivery(m, msg, &got->messages[*n])) {
+        if (!model_check_delivery(m, msg, &got->messages[*n])) {
             return false;
         }
         ++*n;
@@ -823,14 +844,14 @@ static bool apply_receive(struct model *m, const struct op_receive *op,
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < op->queue_count; i++) {
-        if (queue_of(m, op->queues[i]) < 0) {
-            return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        if (model_queue_of(m, op->queues[i]) < 0) {
+            return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
         }
     }
-    if (!same_status(m, reply->error.status, HF_OK)) {
+    if (!model_same_status(m, reply->error.status, HF_OK)) {
         return false;
     }
-    number = m->queues[queue_of(m, op->queues[0])].number;
+    number = m->queues[model_queue_of(m, op->queues[0])].number;
     if (op->attempt.data != NULL) {
         const struct model_attempt *a = find_attempt(m, op, number);
 
@@ -839,12 +860,12 @@ static bool apply_receive(struct model *m, const struct op_receive *op,
         }
     }
     for (uint32_t i = 0; i < op->queue_count; i++) {
-        if (!take_from(m, queue_of(m, op->queues[i]), op, got, &n, &bytes)) {
+        if (!take_from(m, model_queue_of(m, op->queues[i]), op, got, &n, &bytes)) {
             return false;
         }
     }
     if (n != got->count) {
-        return differ(m, "%u messages received, should be %u", got->count, n);
+        return model_differ(m, "%u messages received, should be %u", got->count, n);
     }
     if (op->attempt.data != NULL && n > 0) {
         keep_attempt(m, op, number, got);
@@ -891,26 +912,27 @@ static bool expect_settle(struct model *m, const struct op_settle_result *got,
                           enum message_state state, int64_t visible)
 {
     if (got->error.status != status) {
-        return differ(m, "settled with status %d, should be %d", got->error.status,
-                      status);
+        return model_differ(m, "settled with status %d, should be %d",
+                            got->error.status, status);
     }
     if (status == HF_E_MESSAGE_NOT_FOUND || status == HF_E_RECEIPT_MALFORMED) {
         return true;
     }
     if (status == HF_E_STALE_RECEIPT) {
         return got->error.state == state ||
-               differ(m, "a stale receipt shows state %d, should be %d",
-                      (int)got->error.state, (int)state);
+               model_differ(m, "a stale receipt shows state %d, should be %d",
+                            (int)got->error.state, (int)state);
     }
     if (got->late != late || got->already != already || got->capped != capped ||
         got->state != state || got->next_visible_at != visible) {
-        return differ(m,
-                      "settled late %d already %d capped %d state %d visible %lld, "
-                      "should be %d %d "
-                      "%d %d %lld",
-                      got->late, got->already, got->capped, (int)got->state,
-                      (long long)got->next_visible_at, late, already, capped,
-                      (int)state, (long long)visible);
+        return model_differ(
+            m,
+            "settled late %d already %d capped %d state %d visible %lld, "
+            "should be %d %d "
+            "%d %d %lld",
+            got->late, got->already, got->capped, (int)got->state,
+            (long long)got->next_visible_at, late, already, capped, (int)state,
+            (long long)visible);
     }
     return true;
 }
@@ -965,8 +987,8 @@ static bool end_attempt(struct model *m, struct model_message *msg,
         given_up = op->kind == SETTLE_REJECT;
         break;
     }
-    if (is_expired(m, msg)) {
-        expire(m, msg);
+    if (model_is_expired(m, msg)) {
+        model_expire(m, msg);
         return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
     }
     /* A release gives up only by the count of deliveries, and one that did not arrive
@@ -977,7 +999,7 @@ static bool end_attempt(struct model *m, struct model_message *msg,
         given_up = true;
     }
     if (given_up) {
-        if (give_up(m, msg)) {
+        if (model_give_up(m, msg)) {
             return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
         }
         parked = true;
@@ -991,10 +1013,10 @@ static bool end_attempt(struct model *m, struct model_message *msg,
         /* The draw is the machine's: take what it says if it is within the bounds. */
         wait = got->state == MESSAGE_SCHEDULED ? got->next_visible_at - m->now_ms : 0;
         if (wait < base - spread || wait > base + spread) {
-            return differ(m,
-                          "message %llu waits %lld, should be %lld give or take %lld",
-                          (unsigned long long)id, (long long)wait, (long long)base,
-                          (long long)spread);
+            return model_differ(
+                m, "message %llu waits %lld, should be %lld give or take %lld",
+                (unsigned long long)id, (long long)wait, (long long)base,
+                (long long)spread);
         }
     }
     if (!parked && wait > 0) {
@@ -1019,7 +1041,7 @@ static bool extend(struct model *m, struct model_message *msg, int64_t lease,
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
     if (!leased && c->max_inflight != 0 &&
-        count_state(m, msg->queue, MESSAGE_LEASED) >= (uint64_t)c->max_inflight) {
+        model_count_state(m, msg->queue, MESSAGE_LEASED) >= (uint64_t)c->max_inflight) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
     if (due_ms > cap) {
@@ -1049,8 +1071,8 @@ static bool settle_current(struct model *m, struct model_message *msg,
     }
     if (op->kind == SETTLE_ACK) {
         q->acked_total++;
-        remember(m, msg->id, GONE_ACKED, msg->epoch);
-        take_away(m, msg);
+        model_remember(m, msg->id, GONE_ACKED, msg->epoch);
+        model_take_away(m, msg);
         return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
     }
     if (op->kind == SETTLE_EXTEND && e->delay.value > 0) {
@@ -1088,9 +1110,9 @@ static bool settle_one(struct model *m, int queue, const struct op_settle *op,
                              deleted ? HF_E_MESSAGE_NOT_FOUND : HF_E_RECEIPT_MALFORMED,
                              0, 0, 0, MESSAGE_DELETED, 0);
     }
-    msg = find(m, w.id);
+    msg = model_find(m, w.id);
     if (msg == NULL || msg->queue != queue) {
-        reason = recall(m, w.id, &epoch);
+        reason = model_recall(m, w.id, &epoch);
         if (msg != NULL) {
             reason = GONE_DEAD_LETTERED;
         } else if (reason == GONE_DEAD_LETTERED && epoch == m->queues[queue].number) {
@@ -1104,8 +1126,9 @@ static bool settle_one(struct model *m, int queue, const struct op_settle *op,
         }
         return expect_settle(m, got, HF_E_MESSAGE_NOT_FOUND, 0, 0, 0, MESSAGE_DELETED,
                              0) &&
-               (got->error.gone == reason || differ(m, "gone because %d, should be %d",
-                                                    (int)got->error.gone, (int)reason));
+               (got->error.gone == reason ||
+                model_differ(m, "gone because %d, should be %d", (int)got->error.gone,
+                             (int)reason));
     }
     if (msg->epoch != w.epoch) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
@@ -1116,16 +1139,17 @@ static bool settle_one(struct model *m, int queue, const struct op_settle *op,
 static bool apply_settle(struct model *m, const struct op_settle *op,
                          const struct op_reply *reply)
 {
-    int queue = queue_of(m, op->queue);
+    int queue = model_queue_of(m, op->queue);
 
     if (queue < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
-    if (!same_status(m, reply->error.status, HF_OK)) {
+    if (!model_same_status(m, reply->error.status, HF_OK)) {
         return false;
     }
     if (reply->settle.count != op->count) {
-        return differ(m, "%u results for %u receipts", reply->settle.count, op->count);
+        return model_differ(m, "%u results for %u receipts", reply->settle.count,
+                            op->count);
     }
     for (uint32_t i = 0; i < op->count; i++) {
         if (!settle_one(m, queue, op, &op->entries[i], &reply->settle.results[i])) {
@@ -1139,8 +1163,8 @@ static bool apply_settle(struct model *m, const struct op_settle *op,
 
 static bool unpark(struct model *m, struct model_message *msg)
 {
-    if (is_expired(m, msg)) {
-        expire(m, msg);
+    if (model_is_expired(m, msg)) {
+        model_expire(m, msg);
         return false;
     }
     msg->state = MESSAGE_READY;
@@ -1169,17 +1193,17 @@ static struct model_message *oldest_parked(struct model *m, int queue)
 static bool apply_kick(struct model *m, const struct op_kick *op,
                        const struct op_reply *reply)
 {
-    int queue = queue_of(m, op->queue);
+    int queue = model_queue_of(m, op->queue);
     uint64_t kicked = 0;
     struct model_message *msg;
 
     if (queue < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
+        return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
     if (op->has_id) {
-        msg = find(m, op->id.low);
+        msg = model_find(m, op->id.low);
         if (msg == NULL || msg->queue != queue || msg->state != MESSAGE_PARKED) {
-            return same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND);
+            return model_same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND);
         }
         kicked = unpark(m, msg);
     } else {
@@ -1187,85 +1211,11 @@ static bool apply_kick(struct model *m, const struct op_kick *op,
             kicked += unpark(m, msg);
         }
     }
-    return same_status(m, reply->error.status, HF_OK) &&
+    return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == kicked ||
-            differ(m, "%llu kicked, should be %llu",
-                   (unsigned long long)reply->count.count, (unsigned long long)kicked));
-}
-
-/* ---- cancel ---- */
-
-static bool cancel_gone(struct model *m, int queue, const struct op_modify *op,
-                        const struct op_reply *reply)
-{
-    uint32_t epoch;
-    enum gone_reason reason = recall(m, op->id.low, &epoch);
-    const struct model_message *msg = find(m, op->id.low);
-
-    if (msg != NULL && msg->moved) {
-        reason = GONE_DEAD_LETTERED;
-    } else if (reason == GONE_DEAD_LETTERED && epoch == m->queues[queue].number) {
-        reason = GONE_UNKNOWN;
-    }
-    if (reason == GONE_UNKNOWN && op->id.low < m->queues[queue].floor_id &&
-        msg == NULL) {
-        /* Of this queue or of another that was emptied: the model has forgotten. */
-        return same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND) &&
-               (reply->error.gone == GONE_PURGED || reply->error.gone == GONE_UNKNOWN ||
-                differ(m, "gone is %d", (int)reply->error.gone));
-    }
-    return same_status(m, reply->error.status, HF_E_MESSAGE_NOT_FOUND) &&
-           (reply->error.gone == reason ||
-            differ(m, "gone is %d, should be %d", (int)reply->error.gone, (int)reason));
-}
-
-static int cancel_verdict(const struct op_modify *op, const struct model_message *msg)
-{
-    if (msg->state == MESSAGE_LEASED) {
-        return HF_E_IN_FLIGHT;
-    }
-    if ((msg->state == MESSAGE_READY && msg->first_received_ms != 0) ||
-        (msg->state != MESSAGE_SCHEDULED && !op->include_ready)) {
-        return HF_E_INVALID_ARGUMENT;
-    }
-    return op->if_version > 1 ? HF_E_VERSION_MISMATCH : HF_OK;
-}
-
-/* Exactly one of FIRE, a receive and a cancel gets a message: what was cancelled is
- * never seen again, and what was refused stands where the refusal says. */
-static bool apply_cancel(struct model *m, const struct op_modify *op,
-                         const struct op_reply *reply)
-{
-    int queue = queue_of(m, op->queue);
-    struct model_message *msg = find(m, op->id.low);
-    int verdict;
-
-    if (queue < 0) {
-        return same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
-    }
-    if (msg == NULL || msg->queue != queue) {
-        return cancel_gone(m, queue, op, reply);
-    }
-    verdict = cancel_verdict(op, msg);
-    if (!same_status(m, reply->error.status, verdict)) {
-        return false;
-    }
-    if (verdict == HF_E_IN_FLIGHT || verdict == HF_E_INVALID_ARGUMENT) {
-        return reply->error.state == msg->state ||
-               differ(m, "refused as state %d, should be %d", (int)reply->error.state,
-                      (int)msg->state);
-    }
-    if (verdict != HF_OK) {
-        return true;
-    }
-    if (reply->modify.state_before != msg->state || reply->modify.count != 1 ||
-        reply->modify.state != MESSAGE_DELETED || reply->modify.id.low != msg->id) {
-        return differ(m, "cancelled from state %d, should be %d",
-                      (int)reply->modify.state_before, (int)msg->state);
-    }
-    remember(m, msg->id, GONE_CANCELLED, 0);
-    take_away(m, msg);
-    return true;
+            model_differ(m, "%llu kicked, should be %llu",
+                         (unsigned long long)reply->count.count,
+                         (unsigned long long)kicked));
 }
 
 bool model_apply(struct model *m, const struct op_request *request,
@@ -1291,9 +1241,10 @@ bool model_apply(struct model *m, const struct op_request *request,
     case OP_KICK:
         return apply_kick(m, &request->kick, reply);
     case OP_MODIFY:
-        return apply_cancel(m, &request->modify, reply);
+        return model_modify(m, &request->modify, reply);
     default:
-        return differ(m, "the model does not know operation %d", (int)request->op);
+        return model_differ(m, "the model does not know operation %d",
+                            (int)request->op);
     }
 }
 
@@ -1303,28 +1254,28 @@ bool model_check_stats(struct model *m, int queue, const struct op_queue_info *i
 {
     const struct model_queue *q = &m->queues[queue];
 
-    if (info->ready != count_state(m, queue, MESSAGE_READY) ||
-        info->leased != count_state(m, queue, MESSAGE_LEASED) ||
-        info->scheduled != count_state(m, queue, MESSAGE_SCHEDULED) ||
-        info->parked != count_state(m, queue, MESSAGE_PARKED) ||
-        info->bytes != count_bytes(m, queue)) {
-        return differ(m,
-                      "%s counts %llu %llu %llu %llu, %llu bytes; should be %llu %llu "
-                      "%llu %llu, %llu",
-                      q->name, (unsigned long long)info->ready,
-                      (unsigned long long)info->leased,
-                      (unsigned long long)info->scheduled,
-                      (unsigned long long)info->parked, (unsigned long long)info->bytes,
-                      (unsigned long long)count_state(m, queue, MESSAGE_READY),
-                      (unsigned long long)count_state(m, queue, MESSAGE_LEASED),
-                      (unsigned long long)count_state(m, queue, MESSAGE_SCHEDULED),
-                      (unsigned long long)count_state(m, queue, MESSAGE_PARKED),
-                      (unsigned long long)count_bytes(m, queue));
+    if (info->ready != model_count_state(m, queue, MESSAGE_READY) ||
+        info->leased != model_count_state(m, queue, MESSAGE_LEASED) ||
+        info->scheduled != model_count_state(m, queue, MESSAGE_SCHEDULED) ||
+        info->parked != model_count_state(m, queue, MESSAGE_PARKED) ||
+        info->bytes != model_count_bytes(m, queue)) {
+        return model_differ(
+            m,
+            "%s counts %llu %llu %llu %llu, %llu bytes; should be %llu %llu "
+            "%llu %llu, %llu",
+            q->name, (unsigned long long)info->ready, (unsigned long long)info->leased,
+            (unsigned long long)info->scheduled, (unsigned long long)info->parked,
+            (unsigned long long)info->bytes,
+            (unsigned long long)model_count_state(m, queue, MESSAGE_READY),
+            (unsigned long long)model_count_state(m, queue, MESSAGE_LEASED),
+            (unsigned long long)model_count_state(m, queue, MESSAGE_SCHEDULED),
+            (unsigned long long)model_count_state(m, queue, MESSAGE_PARKED),
+            (unsigned long long)model_count_bytes(m, queue));
     }
     if (info->sent != q->sent || info->received != q->received ||
         info->acked_total != q->acked_total || info->failed != q->failed ||
         info->dead_lettered != q->dead_lettered) {
-        return differ(
+        return model_differ(
             m, "%s totals %llu %llu %llu %llu %llu; should be %llu %llu %llu %llu %llu",
             q->name, (unsigned long long)info->sent, (unsigned long long)info->received,
             (unsigned long long)info->acked_total, (unsigned long long)info->failed,
@@ -1363,17 +1314,17 @@ bool model_check_schedule(struct model *m, int queue,
         }
         if (n == 0 || n != got->buckets[b].count || start % op->bucket_ms != 0 ||
             (b > 0 && start <= got->buckets[b - 1].start_ms)) {
-            return differ(m, "bucket %lld holds %llu, should be %llu", (long long)start,
-                          (unsigned long long)got->buckets[b].count,
-                          (unsigned long long)n);
+            return model_differ(
+                m, "bucket %lld holds %llu, should be %llu", (long long)start,
+                (unsigned long long)got->buckets[b].count, (unsigned long long)n);
         }
         sum += n;
     }
     if ((!got->more && got->total != total) || (got->more && got->total > total) ||
         (op->bucket_ms != 0 && sum != got->total)) {
-        return differ(m, "%llu scheduled, %llu in buckets, should be %llu",
-                      (unsigned long long)got->total, (unsigned long long)sum,
-                      (unsigned long long)total);
+        return model_differ(m, "%llu scheduled, %llu in buckets, should be %llu",
+                            (unsigned long long)got->total, (unsigned long long)sum,
+                            (unsigned long long)total);
     }
     return true;
 }
@@ -1382,7 +1333,7 @@ bool model_check_schedule(struct model *m, int queue,
 static bool listed_before(const struct model_message *a, const struct model_message *b)
 {
     if (a->state == MESSAGE_READY) {
-        return comes_before(a, b);
+        return model_comes_before(a, b);
     }
     if (a->state == MESSAGE_PARKED) {
         return a->position_ms != b->position_ms ? a->position_ms < b->position_ms
@@ -1409,11 +1360,18 @@ bool model_check_peek(struct model *m, int queue, enum message_state state,
             }
         }
         if (next == NULL) {
-            return differ(m, "a peek of state %d shows message %llu too many",
-                          (int)state, (unsigned long long)page->messages[n].id.low);
+            return model_differ(m, "a peek of state %d shows message %llu too many",
+                                (int)state,
+                                (unsigned long long)page->messages[n].id.low);
         }
-        if (!check_delivery(m, next, &page->messages[n])) {
+        if (!model_check_delivery(m, next, &page->messages[n])) {
             return false;
+        }
+        if (page->messages[n].version != next->version + 1u) {
+            return model_differ(m, "message %llu shows version %llu, should be %u",
+                                (unsigned long long)next->id,
+                                (unsigned long long)page->messages[n].version,
+                                next->version + 1);
         }
         last = next;
     }

@@ -14,6 +14,7 @@
 #define MODEL_SESSIONS 3
 #define MODEL_RESULTS  64
 #define MODEL_ATTEMPTS 64
+#define MODEL_KEYS     6 /* k0, k1, ... */
 
 struct model_config {
     int64_t lease, delay, max_delay, overflow, max_message_bytes, max_messages,
@@ -31,7 +32,8 @@ struct model_message {
     int64_t due_ms; /* deadline or due time */
     int64_t first_deadline_ms;
     int64_t position_ms, first_received_ms, since_ms, expires_ms;
-    uint32_t priority, deliveries, failures, epoch;
+    uint32_t priority, deliveries, failures, epoch, version;
+    uint32_t keys; /* one bit each: k0, k1, ... */
     bool retry, lapsed, repeated;
     bool moved; /* to a dead-letter queue */
     uint32_t body_bytes, bytes;
@@ -125,6 +127,9 @@ bool model_check_peek(struct model *m, int queue, enum message_state state,
 bool model_check_schedule(struct model *m, int queue,
                           const struct op_schedule_count *op,
                           const struct op_schedule_count_reply *got);
+
+/* What a GET by key k<n> shows, all of it in one page. */
+bool model_check_get(struct model *m, int queue, int key, const struct op_reply *reply);
 
 /* Session i has this id. */
 void model_session_id(int i, uint8_t id[16]);

@@ -172,6 +172,32 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
     return slice;
 }
 
+static struct slice draw_key(struct episode *e)
+{
+    char *key = arena_get(&e->rig.arena, 3);
+
+    CHECK(key != NULL);
+    key[0] = 'k';
+    key[1] = (char)('0' + below(e, MODEL_KEYS));
+    return slice_of(key, 2);
+}
+
+/* None, one or several, now and then one of them twice. */
+static struct slice draw_keys(struct episode *e)
+{
+    struct op_buffer list = {0};
+    uint32_t count = one_in(e, 3) ? (uint32_t)below(e, LIMIT_KEYS + 1) : 1;
+    struct slice keys;
+
+    pack_array(&list, count);
+    for (uint32_t i = 0; i < count; i++) {
+        pack_text(&list, draw_key(e));
+    }
+    keys = slice_of(arena_copy(&e->rig.arena, list.data, list.len), list.len);
+    op_buffer_done(&list);
+    return keys;
+}
+
 static void draw_entry(struct episode *e, struct op_send_entry *entry)
 {
     uint32_t len = one_in(e, 300)  ? (uint32_t)below(e, BODY_MAX)
@@ -203,6 +229,9 @@ static void draw_entry(struct episode *e, struct op_send_entry *entry)
     }
     if (one_in(e, 9)) {
         entry->tag = slice_text("tag");
+    }
+    if (one_in(e, 5)) {
+        entry->keys = draw_keys(e);
     }
 }
 
@@ -327,17 +356,10 @@ static void draw_kick(struct episode *e, struct op_request *q)
 }
 
 /* Mostly what is scheduled, close to its time: FIRE may be first, or this. */
-static void draw_cancel(struct episode *e, struct op_request *q)
+static void draw_id(struct episode *e, struct op_modify *op)
 {
-    struct op_modify *op = &q->modify;
-
-    q->op = OP_MODIFY;
-    op->queue = queue_name(e);
-    op->kind = MODIFY_CANCEL;
     op->has_id = true;
     op->id.low = 1 + below(e, e->model.next_id + 1);
-    op->include_ready = one_in(e, 3);
-    op->if_version = one_in(e, 6) ? 1 + below(e, 2) : 0;
     if (e->model.gone_count > 0 && one_in(e, 4)) {
         uint32_t last = e->model.gone_count < 8 ? e->model.gone_count : 8;
 
@@ -350,9 +372,44 @@ static void draw_cancel(struct episode *e, struct op_request *q)
         op->id.low = msg->id;
         op->id.high = one_in(e, 2) ? (uint64_t)msg->sent_ms << 16 : 0;
         op->queue = slice_text(e->model.queues[msg->queue].name);
+        op->if_version = op->if_version != 0 ? msg->version + below(e, 2) : 0;
         if (msg->state == MESSAGE_SCHEDULED) {
             break;
         }
+    }
+}
+
+static void draw_modify(struct episode *e, struct op_request *q)
+{
+    struct op_modify *op = &q->modify;
+
+    q->op = OP_MODIFY;
+    op->queue = queue_name(e);
+    op->kind = one_in(e, 3) ? MODIFY_CANCEL : (enum modify_kind)(1 + below(e, 4));
+    op->if_version = one_in(e, 6) ? 1 + below(e, 3) : 0;
+    if (one_in(e, 3)) {
+        op->key = draw_key(e);
+    } else {
+        draw_id(e, op);
+    }
+    switch (op->kind) {
+    case MODIFY_CANCEL:
+        op->include_ready = one_in(e, 3);
+        op->revoke = one_in(e, 5);
+        break;
+    case MODIFY_RESCHEDULE:
+        if (one_in(e, 2)) {
+            op->delay = (struct optional_ms){true, (int64_t)below(e, 30000)};
+        } else {
+            op->deliver_at = (struct optional_ms){true, e->rig.now_ms - 3000 +
+                                                            (int64_t)below(e, 20000)};
+        }
+        break;
+    case MODIFY_SET_PRIORITY:
+        op->priority = 1 + (uint32_t)below(e, LIMIT_PRIORITY);
+        break;
+    default:
+        break;
     }
 }
 
@@ -369,7 +426,7 @@ static void draw_request(struct episode *e, struct op_request *q,
     } else if (dice < 880 && e->receipt_count > 0) {
         draw_settle(e, q);
     } else if (dice < 905) {
-        draw_cancel(e, q);
+        draw_modify(e, q);
     } else if (dice < 930) {
         q->op = OP_QUEUE_CREATE;
         q->queue_create.queue = queue_name(e);
@@ -538,6 +595,19 @@ static bool compare_schedule(struct episode *e, int queue)
            fail(e, "schedule count");
 }
 
+static bool compare_key(struct episode *e, int queue)
+{
+    struct op_get op = {.queue = slice_text(e->model.queues[queue].name),
+                        .limit = LIMIT_LIST};
+    struct op_reply *reply = arena_get(&e->rig.arena, sizeof *reply);
+
+    CHECK(reply != NULL);
+    op.key = draw_key(e);
+    machine_get(e->rig.machine, &op, &e->rig.arena, reply);
+    return model_check_get(&e->model, queue, op.key.data[1] - '0', reply) ||
+           fail(e, "get by key");
+}
+
 static bool compare(struct episode *e)
 {
     static const enum message_state states[] = {MESSAGE_READY, MESSAGE_LEASED,
@@ -554,7 +624,7 @@ static bool compare(struct episode *e)
         if (!model_check_stats(&e->model, i, info)) {
             return fail(e, "stats");
         }
-        if (!compare_schedule(e, i)) {
+        if (!compare_schedule(e, i) || !compare_key(e, i)) {
             return false;
         }
         for (int s = 0; s < 4; s++) {

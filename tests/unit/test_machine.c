@@ -479,7 +479,6 @@ static void half_understood_requests_are_refused(void **state)
 {
     struct rig *r = *state;
     struct op_request purge = {.op = OP_QUEUE_PURGE};
-    struct op_request modify = {.op = OP_MODIFY};
     struct op_error error;
 
     assert_int_equal(rig_create(r, "q"), HF_OK);
@@ -493,22 +492,6 @@ static void half_understood_requests_are_refused(void **state)
     assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
     assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
     assert_int_equal(rig_stats(r, "q")->ready, 1);
-    modify.modify = (struct op_modify){.queue = slice_text("q"),
-                                       .kind = MODIFY_CANCEL,
-                                       .has_id = true,
-                                       .id = {0, 1},
-                                       .include_ready = true,
-                                       .revoke = true};
-    assert_int_equal(machine_check(r->machine, &modify, &error), HF_E_UNSUPPORTED);
-    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
-    modify.modify = (struct op_modify){
-        .queue = slice_text("q"), .kind = MODIFY_CANCEL, .key = slice_text("k")};
-    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
-    modify.modify = (struct op_modify){.queue = slice_text("q"),
-                                       .kind = MODIFY_FIRE_NOW,
-                                       .has_id = true,
-                                       .id = {0, 1}};
-    assert_int_equal(rig_apply(r, &modify)->error.status, HF_E_UNSUPPORTED);
     assert_int_equal(rig_stats(r, "q")->ready, 1);
 }
 

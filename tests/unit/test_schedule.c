@@ -216,7 +216,7 @@ static void strangers_are_not_found(void **state)
     expect_gone(get(r, id), GONE_PURGED);
 }
 
-/* A message is shown wherever it stands; of a lease only that there is one. */
+/* A message is shown wherever it stands. */
 static void get_shows_every_state(void **state)
 {
     struct rig *r = *state;
@@ -237,7 +237,9 @@ static void get_shows_every_state(void **state)
     shown = &get(r, id)->receive.messages[0];
     assert_int_equal(shown->state, MESSAGE_LEASED);
     assert_true(slice_equal(shown->body, slice_text("body")));
-    assert_int_equal(shown->version, 0);
+    assert_int_equal(shown->next_visible_at, r->now_ms + 1000);
+    assert_int_equal(shown->deliveries, 1);
+    assert_int_equal(shown->version, 1);
     (void)rig_settle(r, "q", SETTLE_EXTEND, receipt, 7000);
     shown = &get(r, id)->receive.messages[0];
     assert_int_equal(shown->state, MESSAGE_LEASED);

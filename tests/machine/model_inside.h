@@ -1,0 +1,56 @@
+/* model_inside.h: what the parts of the model share. One file per noun:
+ *
+ *   model.c         queues, sends, receives, settling, time
+ *   model_modify.c  schedule control, and looking messages up by key */
+#ifndef HF_TESTS_MACHINE_MODEL_INSIDE_H
+#define HF_TESTS_MACHINE_MODEL_INSIDE_H
+
+#include "tests/machine/model.h"
+
+/* False, with the reason in m->why. */
+bool model_differ(struct model *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool model_same_status(struct model *m, int got, int wanted);
+
+int model_queue_of(const struct model *m, struct slice name); /* -1: there is none */
+struct model_message *model_find(struct model *m, uint64_t id);
+/* The last one takes its place in the array. */
+void model_take_away(struct model *m, struct model_message *msg);
+
+void model_remember(struct model *m, uint64_t id, enum gone_reason reason,
+                    uint32_t epoch);
+enum gone_reason model_recall(const struct model *m, uint64_t id, uint32_t *epoch);
+
+bool model_is_expired(const struct model *m, const struct model_message *msg);
+void model_expire(struct model *m, struct model_message *msg);
+
+uint64_t model_count_state(const struct model *m, int queue, enum message_state state);
+uint64_t model_count_all(const struct model *m, int queue);
+uint64_t model_count_bytes(const struct model *m, int queue);
+bool model_is_full(const struct model *m, int queue, uint64_t bytes);
+
+/* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
+bool model_give_up(struct model *m, struct model_message *msg);
+
+/* When an entry is due, or why it cannot be. */
+int model_when(const struct model *m, int queue, const struct op_send_entry *e,
+               int64_t *due_ms);
+/* What one entry should give; HF_OK with when it is due. */
+int model_send_verdict(const struct model *m, int queue, const struct op_send_entry *e,
+                       int64_t *due_ms);
+void model_add_message(struct model *m, int queue, const struct op_send_entry *e,
+                       int64_t due_ms);
+
+/* Order of delivery. */
+bool model_comes_before(const struct model_message *a, const struct model_message *b);
+/* A message as it is handed out or shown. */
+bool model_check_delivery(struct model *m, const struct model_message *msg,
+                          const struct op_message *got);
+
+/* Which of k0, k1, ... are in a list of keys. */
+uint32_t model_keys(struct slice keys);
+
+bool model_modify(struct model *m, const struct op_modify *op,
+                  const struct op_reply *reply);
+
+#endif
