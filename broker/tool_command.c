@@ -92,9 +92,48 @@ static const struct tool_flag schedule_count_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+#define KEY_FLAG                                                                       \
+    {                                                                                  \
+        "key", "K", false, "all messages that were sent with the key K"                \
+    }
+#define VERSION_FLAG                                                                   \
+    {                                                                                  \
+        "if-version", "N", false, "only what has version N, as list and get show it"   \
+    }
+
+static const struct tool_flag schedule_get_flags[] = {
+    KEY_FLAG,
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag schedule_cancel_flags[] = {
+    KEY_FLAG,
     {"include-ready", NULL, false,
      "also when it is ready and was never handed out, or is parked"},
+    {"revoke", NULL, false,
+     "also when a consumer holds it: its receipt is worthless then"},
+    VERSION_FLAG,
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_reschedule_flags[] = {
+    KEY_FLAG,
+    {"at", "T", false, "ready at T; in the past: at once"},
+    {"delay", "D", false, "ready after D"},
+    VERSION_FLAG,
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_fire_flags[] = {
+    KEY_FLAG,
+    VERSION_FLAG,
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_priority_flags[] = {
+    KEY_FLAG,
+    {"priority", "N", false, "1 to 16, 1 goes first"},
+    VERSION_FLAG,
     {NULL, NULL, false, NULL},
 };
 
@@ -171,13 +210,25 @@ const struct tool_command tool_commands[] = {
      schedule_list_flags, tool_schedule_list},
     {"schedule count", "Q", 1, 1, "count scheduled messages", NULL,
      schedule_count_flags, tool_schedule_count},
-    {"schedule cancel", "Q ID", 2, 2, "remove a message before anybody gets it",
-     "A message that a consumer holds, or that was handed out before and is ready "
-     "again, "
-     "is left alone. Either it is removed and nobody gets it, or the command is "
-     "refused "
-     "and says where the message is.",
+    {"schedule get", "Q [ID]", 1, 2, "print a message, wherever it stands",
+     "By its id, or with --key all that carry a key.", schedule_get_flags,
+     tool_schedule_get},
+    {"schedule cancel", "Q [ID]", 1, 2, "remove a message before anybody gets it",
+     "By its id, or with --key all that carry a key. A message that a consumer holds "
+     "is "
+     "left alone unless --revoke is given, and so is one that was handed out before "
+     "and "
+     "is ready again. Either it is removed and nobody gets it, or the command is "
+     "refused and says where the message is; with a key it is refused when none could "
+     "be removed.",
      schedule_cancel_flags, tool_schedule_cancel},
+    {"schedule reschedule", "Q [ID]", 1, 2, "give a scheduled message another time",
+     NULL, schedule_reschedule_flags, tool_schedule_reschedule},
+    {"schedule fire", "Q [ID]", 1, 2, "make a scheduled message ready at once", NULL,
+     schedule_fire_flags, tool_schedule_fire},
+    {"schedule priority", "Q [ID]", 1, 2,
+     "give a scheduled or ready message another priority", NULL,
+     schedule_priority_flags, tool_schedule_priority},
     {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
      tool_stats},
     {"worker", "Q -- COMMAND ARG...", 2, TOOL_WORDS_ANY,

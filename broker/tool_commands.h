@@ -30,7 +30,11 @@ void tool_show_peeked(const struct tool *t, const struct hf_messages *messages);
 /* tool_schedule.c */
 int tool_schedule_list(struct tool *t);
 int tool_schedule_count(struct tool *t);
+int tool_schedule_get(struct tool *t);
 int tool_schedule_cancel(struct tool *t);
+int tool_schedule_reschedule(struct tool *t);
+int tool_schedule_fire(struct tool *t);
+int tool_schedule_priority(struct tool *t);
 
 /* tool_settle.c */
 int tool_ack(struct tool *t);

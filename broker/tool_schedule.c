@@ -1,4 +1,4 @@
-/* tool_schedule.c: schedule list, count, cancel. */
+/* tool_schedule.c: schedule list, count, get, cancel, reschedule, fire, priority. */
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
 
@@ -116,30 +116,175 @@ int tool_schedule_count(struct tool *t)
     return TOOL_DONE;
 }
 
-int tool_schedule_cancel(struct tool *t)
-{
-    struct hf_client *client = tool_client(t);
-    struct hf_cancel options = {.include_ready = tool_flag(t, "include-ready") != NULL};
-    struct hf_error error;
-    struct hf_id id;
-    int before = HF_MESSAGE_DELETED;
+/* ---- one message, or all of a key ---- */
 
-    if (client == NULL) {
-        return TOOL_USAGE;
+/* The second word or --key; TOOL_DONE, or it was complained about. */
+static int read_target(struct tool *t, struct hf_id *id, const char **key)
+{
+    *key = tool_flag(t, "key");
+    if ((*key != NULL) == (t->word_count == 2)) {
+        return tool_usage(t, *key != NULL
+                                 ? "give the id of a message or --key, not both"
+                                 : "give the id of a message, or --key K for all that "
+                                   "carry the key K");
     }
-    if (hf_id_parse(t->words[1], &id) != HF_OK) {
+    if (*key == NULL && hf_id_parse(t->words[1], id) != HF_OK) {
         return tool_usage(t, "'%s' is not a message id", t->words[1]);
     }
-    if (hf_cancel(client, t->words[0], id, &options, &before, &error) != HF_OK) {
-        return tool_refused(t, t->words[1], &error);
-    }
-    if (t->json) {
-        tool_print(json_pack("{s:s, s:s, s:s}", "queue", t->words[0], "id", t->words[1],
-                             "state_before", format_state(before)));
-    } else if (before == HF_MESSAGE_DELETED) {
-        printf("%s cancelled\n", t->words[1]); /* by the try whose answer was lost */
-    } else {
-        printf("%s cancelled, was %s\n", t->words[1], format_state(before));
-    }
     return TOOL_DONE;
+}
+
+int tool_schedule_get(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    unsigned char cursor_bytes[512];
+    struct hf_bytes cursor = {NULL, 0};
+    struct hf_messages *messages;
+    struct hf_error error;
+    struct hf_id id = {0, 0};
+    const char *key;
+    int rc;
+
+    if (client == NULL || read_target(t, &id, &key) != TOOL_DONE) {
+        return TOOL_USAGE;
+    }
+    do {
+        rc = key != NULL ? hf_get_keyed(client, t->words[0], key, cursor, PAGE,
+                                        &messages, &error)
+                         : hf_get(client, t->words[0], id, &messages, &error);
+        if (rc != HF_OK) {
+            return tool_refused(t, key != NULL ? key : t->words[1], &error);
+        }
+        tool_show_peeked(t, messages);
+        cursor.data = NULL;
+        if (messages->cursor.data != NULL &&
+            messages->cursor.len <= sizeof cursor_bytes) {
+            memcpy(cursor_bytes, messages->cursor.data, messages->cursor.len);
+            cursor = hf_data(cursor_bytes, messages->cursor.len);
+        }
+        hf_messages_free(messages);
+    } while (cursor.data != NULL);
+    return TOOL_DONE;
+}
+
+static void print_changed(const struct hf_change *change,
+                          const struct hf_changed *changed)
+{
+    static const char *const done[] = {
+        [HF_CHANGE_CANCEL] = "cancelled",
+        [HF_CHANGE_RESCHEDULE] = "rescheduled",
+        [HF_CHANGE_FIRE_NOW] = "fired",
+        [HF_CHANGE_PRIORITY] = "has its new priority",
+    };
+    const char *before = changed->state_before != HF_MESSAGE_DELETED
+                             ? format_state(changed->state_before)
+                             : NULL;
+    char due[FORMAT_TIME];
+    char id[HF_ID_TEXT];
+
+    if (change->key != NULL) {
+        printf("%" PRIu64 " message%s of key %s: %s\n", changed->count,
+               changed->count == 1 ? "" : "s", change->key, done[change->kind]);
+        return;
+    }
+    hf_id_format(change->id, id);
+    printf("%s %s", id, done[change->kind]);
+    if (before != NULL) { /* else by the try whose answer was lost */
+        printf(", was %s", before);
+    }
+    if (changed->state == HF_MESSAGE_SCHEDULED) {
+        format_time(changed->due_ms, due);
+        printf(", due %s", due);
+    }
+    printf("\n");
+}
+
+static int change(struct tool *t, struct hf_change *change)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_changed changed;
+    struct hf_error error;
+    bool has;
+    int64_t version = 0;
+    json_t *line;
+
+    if (client == NULL || read_target(t, &change->id, &change->key) != TOOL_DONE ||
+        !tool_flag_number(t, "if-version", 1, INT64_MAX, &has, &version)) {
+        return TOOL_USAGE;
+    }
+    change->if_version = (uint64_t)version;
+    if (hf_change(client, t->words[0], change, &changed, &error) != HF_OK) {
+        return tool_refused(t, change->key != NULL ? change->key : t->words[1], &error);
+    }
+    if (!t->json) {
+        print_changed(change, &changed);
+        return TOOL_DONE;
+    }
+    line = json_pack("{s:s, s:s, s:I, s:s, s:s}", "queue", t->words[0],
+                     change->key != NULL ? "key" : "id",
+                     change->key != NULL ? change->key : t->words[1], "messages",
+                     (json_int_t)changed.count, "state_before",
+                     format_state(changed.state_before), "state",
+                     format_state(changed.state));
+    if (changed.state != HF_MESSAGE_DELETED) {
+        (void)json_object_set_new(line, "due_at",
+                                  json_integer((json_int_t)changed.due_ms));
+        (void)json_object_set_new(line, "version",
+                                  json_integer((json_int_t)changed.version));
+    }
+    tool_print(line);
+    return TOOL_DONE;
+}
+
+int tool_schedule_cancel(struct tool *t)
+{
+    struct hf_change what = {
+        .kind = HF_CHANGE_CANCEL,
+        .include_ready = tool_flag(t, "include-ready") != NULL,
+        .revoke = tool_flag(t, "revoke") != NULL,
+    };
+
+    return change(t, &what);
+}
+
+int tool_schedule_reschedule(struct tool *t)
+{
+    struct hf_change what = {.kind = HF_CHANGE_RESCHEDULE};
+    bool has_at;
+    bool has_delay;
+
+    if (!tool_flag_time(t, "at", &has_at, &what.deliver_at_ms) ||
+        !tool_flag_duration(t, "delay", &has_delay, &what.delay_ms)) {
+        return TOOL_USAGE;
+    }
+    if (has_at == has_delay) {
+        return tool_usage(t, has_at ? "give --at or --delay, not both"
+                                    : "say when: --at T or --delay D");
+    }
+    what.has_deliver_at = has_at;
+    what.has_delay = has_delay;
+    return change(t, &what);
+}
+
+int tool_schedule_fire(struct tool *t)
+{
+    struct hf_change what = {.kind = HF_CHANGE_FIRE_NOW};
+
+    return change(t, &what);
+}
+
+int tool_schedule_priority(struct tool *t)
+{
+    struct hf_change what = {.kind = HF_CHANGE_PRIORITY};
+    int64_t priority = 0;
+    bool has;
+
+    if (!tool_flag_number(t, "priority", 1, 16, &has, &priority)) {
+        return TOOL_USAGE;
+    }
+    if (!has) {
+        return tool_usage(t, "say which: --priority N, 1 to 16, 1 goes first");
+    }
+    what.priority = (unsigned)priority;
+    return change(t, &what);
 }

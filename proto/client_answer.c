@@ -70,7 +70,8 @@ static bool counts_as_done(const struct client_call *call, const struct op_error
         return error->status == HF_E_QUEUE_NOT_FOUND;
     case OP_MODIFY:
         return call->request.modify.kind == MODIFY_CANCEL &&
-               error->status == HF_E_MESSAGE_NOT_FOUND && error->gone == GONE_CANCELLED;
+               error->status == HF_E_MESSAGE_NOT_FOUND &&
+               (error->gone == GONE_CANCELLED || !call->request.modify.has_id);
     default:
         return false;
     }

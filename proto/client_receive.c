@@ -294,3 +294,24 @@ int hf_get(struct hf_client *c, const char *queue, struct hf_id id,
     call->request.get.limit = 1;
     return look(c, call, out, error);
 }
+
+int hf_get_keyed(struct hf_client *c, const char *queue, const char *key,
+                 struct hf_bytes cursor, unsigned limit, struct hf_messages **out,
+                 struct hf_error *error)
+{
+    struct client_call *call;
+    int rc = client_check_name(queue, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    call = client_call_new(OP_GET);
+    if (call == NULL) {
+        return client_out_of_memory(error);
+    }
+    call->request.get.queue = slice_text(queue);
+    call->request.get.key = slice_text(key);
+    call->request.get.cursor = client_slice(cursor);
+    call->request.get.limit = limit;
+    return look(c, call, out, error);
+}

@@ -1,4 +1,4 @@
-/* client_schedule.c: schedule control of holdfast.h: count and cancel. */
+/* client_schedule.c: schedule control of holdfast.h: count and change. */
 #include "proto/client.h"
 
 #include "proto/check.h"
@@ -92,59 +92,158 @@ int hf_schedule_count(struct hf_client *c, const char *queue, const struct hf_du
     return counted.error.status;
 }
 
-struct cancelled {
+/* ---- changes ---- */
+
+struct changed {
     struct hf_error error;
-    int state_before;
+    struct hf_changed what;
+    bool more;
+    uint8_t cursor[LIMIT_CURSOR];
+    uint32_t cursor_len;
 };
 
-static void on_cancelled(struct client_call *call, const struct hf_error *error,
-                         const struct op_reply *reply, struct client_answer *kept)
+/* A repeat that is refused says where the message is now, not whether the first try
+ * changed it. */
+static bool is_in_doubt(const struct client_call *call, const struct hf_error *error)
 {
-    struct cancelled *cancelled = call->ctx;
+    return call->doubt && call->request.modify.kind != MODIFY_CANCEL &&
+           error->status != HF_OK && status_class(error->status) == STATUS_CLASS_CLIENT;
+}
+
+static void on_changed(struct client_call *call, const struct hf_error *error,
+                       const struct op_reply *reply, struct client_answer *kept)
+{
+    struct changed *changed = call->ctx;
 
     (void)kept; /* not asked for */
-    cancelled->error = *error;
-    cancelled->state_before = reply != NULL ? (int)reply->modify.state_before : 0;
+    changed->error = *error;
+    if (is_in_doubt(call, error)) {
+        (void)client_error(&changed->error, HF_E_UNKNOWN_OUTCOME,
+                           "the answer was lost, and the message may have been changed "
+                           "before: look at it");
+    }
+    if (reply == NULL) {
+        return;
+    }
+    changed->what.id.high = reply->modify.id.high;
+    changed->what.id.low = reply->modify.id.low;
+    changed->what.state_before = (int)reply->modify.state_before;
+    changed->what.state = (int)reply->modify.state;
+    changed->what.due_ms = reply->modify.due_ms;
+    changed->what.version = reply->modify.version;
+    changed->what.count = reply->modify.count;
+    changed->more = reply->modify.more && reply->modify.cursor.len <= LIMIT_CURSOR;
+    if (changed->more) {
+        memcpy(changed->cursor, reply->modify.cursor.data, reply->modify.cursor.len);
+        changed->cursor_len = reply->modify.cursor.len;
+    }
+}
+
+/* What may be done twice: a cancel finds the message cancelled, the others find it as
+ * the first try left it; but not when a version was asked for, or "now" has passed. */
+static bool is_safe(const struct hf_change *change)
+{
+    return change->kind == HF_CHANGE_CANCEL ||
+           (change->if_version == 0 && change->kind != HF_CHANGE_FIRE_NOW);
+}
+
+static int change_page(struct hf_client *c, const char *queue,
+                       const struct hf_change *change, struct changed *changed,
+                       struct hf_error *error)
+{
+    struct client_call *call = client_call_new(OP_MODIFY);
+    struct op_modify *op;
+    int rc;
+
+    if (call == NULL) {
+        return client_out_of_memory(error);
+    }
+    op = &call->request.modify;
+    op->queue = slice_text(queue);
+    op->kind = (enum modify_kind)change->kind;
+    op->has_id = change->key == NULL;
+    if (op->has_id) {
+        op->id.high = change->id.high;
+        op->id.low = change->id.low;
+    } else {
+        op->key = slice_text(change->key);
+        op->cursor = changed->cursor_len != 0
+                         ? slice_of(changed->cursor, changed->cursor_len)
+                         : (struct slice){NULL, 0};
+    }
+    op->deliver_at = client_optional(change->has_deliver_at, change->deliver_at_ms);
+    op->delay = client_optional(change->has_delay, change->delay_ms);
+    op->priority = change->priority;
+    op->include_ready = change->include_ready != 0;
+    op->revoke = change->revoke != 0;
+    op->if_version = change->if_version;
+    call->safe = is_safe(change);
+    call->done = on_changed;
+    call->ctx = changed;
+    rc = client_run(c, call, error);
+    if (rc == HF_OK && error != NULL) {
+        *error = changed->error;
+    }
+    return rc != HF_OK ? rc : changed->error.status;
+}
+
+int hf_change(struct hf_client *c, const char *queue, const struct hf_change *change,
+              struct hf_changed *out, struct hf_error *error)
+{
+    struct changed page = {.more = false};
+    struct hf_changed first = {.count = 0};
+    bool any = false;
+    int rc = client_check_name(queue, error);
+
+    if (rc == HF_OK &&
+        (change->kind < HF_CHANGE_CANCEL || change->kind > HF_CHANGE_PRIORITY)) {
+        rc = client_error(error, HF_E_INVALID_ARGUMENT,
+                          "there is no such kind of change");
+    }
+    if (rc != HF_OK) {
+        return rc;
+    }
+    do {
+        rc = change_page(c, queue, change, &page, error);
+        if (rc == HF_OK) {
+            page.what.count += first.count;
+            if (any) {
+                first.count = page.what.count;
+            } else {
+                first = page.what;
+            }
+            any = true;
+        }
+    } while (rc == HF_OK && page.more);
+    if (any && status_class(rc) == STATUS_CLASS_CLIENT) {
+        /* None of the last ones could be changed; others were. */
+        rc = HF_OK;
+        if (error != NULL) {
+            memset(error, 0, sizeof *error);
+        }
+    }
+    if (rc == HF_OK && out != NULL) {
+        *out = first;
+    }
+    return rc;
 }
 
 int hf_cancel(struct hf_client *c, const char *queue, struct hf_id id,
               const struct hf_cancel *options, int *state_before,
               struct hf_error *error)
 {
-    struct cancelled cancelled = {.state_before = 0};
-    struct client_call *call;
-    struct op_modify *op;
-    int rc = client_check_name(queue, error);
+    struct hf_change change = {.kind = HF_CHANGE_CANCEL, .id = id};
+    struct hf_changed changed;
+    int rc;
 
-    if (rc != HF_OK) {
-        return rc;
-    }
-    call = client_call_new(OP_MODIFY);
-    if (call == NULL) {
-        return client_out_of_memory(error);
-    }
-    op = &call->request.modify;
-    op->queue = slice_text(queue);
-    op->kind = MODIFY_CANCEL;
-    op->has_id = true;
-    op->id.high = id.high;
-    op->id.low = id.low;
     if (options != NULL) {
-        op->include_ready = options->include_ready != 0;
-        op->if_version = options->if_version;
+        change.include_ready = options->include_ready;
+        change.revoke = options->revoke;
+        change.if_version = options->if_version;
     }
-    call->safe = true; /* the second time finds the message cancelled */
-    call->done = on_cancelled;
-    call->ctx = &cancelled;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
+    rc = hf_change(c, queue, &change, &changed, error);
+    if (rc == HF_OK && state_before != NULL) {
+        *state_before = changed.state_before;
     }
-    if (error != NULL) {
-        *error = cancelled.error;
-    }
-    if (cancelled.error.status == HF_OK && state_before != NULL) {
-        *state_before = cancelled.state_before;
-    }
-    return cancelled.error.status;
+    return rc;
 }

@@ -390,11 +390,18 @@ HF_API int hf_schedule_list(struct hf_client *client, const char *queue,
                             unsigned limit, struct hf_messages **out,
                             struct hf_error *error);
 
-/* One message by its id, wherever it stands. Of one that a consumer holds little more
- * than that may be known: counts and times are 0 then. Gives one message:
+/* One message by its id, wherever it stands. Of one that a consumer holds counts and
+ * times may be missing, and its version is 0 then: a message without keys, whose lease
+ * was never extended and is not among the 16,384 that end first. Gives one message:
  * hf_messages_free. HF_E_MESSAGE_NOT_FOUND: error->gone says why. */
 HF_API int hf_get(struct hf_client *client, const char *queue, struct hf_id id,
                   struct hf_messages **out, struct hf_error *error);
+
+/* All that carry a key, in the order of their sending, up to limit (1..1000) at a time;
+ * cursor from the last answer to the same question, or absent. As hf_get otherwise. */
+HF_API int hf_get_keyed(struct hf_client *client, const char *queue, const char *key,
+                        struct hf_bytes cursor, unsigned limit,
+                        struct hf_messages **out, struct hf_error *error);
 
 struct hf_bucket {
     int64_t start_ms; /* a multiple of the width; up to start_ms + bucket_ms */
@@ -422,6 +429,7 @@ HF_API int hf_schedule_count(struct hf_client *client, const char *queue,
 struct hf_cancel {
     int include_ready;   /* also what is ready and was never handed out, or is parked */
     uint64_t if_version; /* only when the message has this version; 0 = any */
+    int revoke;          /* also what a consumer holds: its receipt is worthless then */
 };
 
 /* Remove a message that is scheduled, also one that waits for its next try. options may
@@ -433,6 +441,47 @@ struct hf_cancel {
  * success, with HF_MESSAGE_DELETED before. */
 HF_API int hf_cancel(struct hf_client *client, const char *queue, struct hf_id id,
                      const struct hf_cancel *options, int *state_before,
+                     struct hf_error *error);
+
+enum hf_change_kind {
+    HF_CHANGE_CANCEL = 1,     /* remove it, as hf_cancel */
+    HF_CHANGE_RESCHEDULE = 2, /* ready at deliver_at_ms, or after delay_ms */
+    HF_CHANGE_FIRE_NOW = 3,   /* ready at once */
+    HF_CHANGE_PRIORITY = 4    /* handed out by this priority */
+};
+
+/* What to change, and how: one message by its id, or all that carry a key. */
+struct hf_change {
+    int kind;
+    struct hf_id id; /* when key is NULL */
+    const char *key;
+    int has_deliver_at; /* HF_CHANGE_RESCHEDULE: one of the two */
+    int64_t deliver_at_ms;
+    int has_delay;
+    int64_t delay_ms;
+    unsigned priority; /* HF_CHANGE_PRIORITY: 1..16 */
+    int include_ready; /* HF_CHANGE_CANCEL, as in struct hf_cancel */
+    int revoke;
+    uint64_t if_version; /* only messages of this version; 0 = any */
+};
+
+/* Of several messages: of the first. */
+struct hf_changed {
+    struct hf_id id;
+    int state_before; /* enum hf_message_state */
+    int state;
+    int64_t due_ms; /* when it becomes or became ready */
+    uint64_t version;
+    uint64_t count; /* messages changed */
+};
+
+/* Change what is planned. Rescheduling and firing are for scheduled messages, a
+ * priority also for ready ones. Refusals as for hf_cancel; with a key only when no
+ * message of it could be changed. out may be NULL. A change whose answer was lost is
+ * repeated when that cannot do harm, else HF_E_UNKNOWN_OUTCOME; a cancel that was
+ * repeated and finds nothing left is success, with a count of 0. */
+HF_API int hf_change(struct hf_client *client, const char *queue,
+                     const struct hf_change *change, struct hf_changed *out,
                      struct hf_error *error);
 
 /* ---- ack, extend, give back ---- */

@@ -488,6 +488,62 @@ static void schedule_is_controlled(void **state)
     run_done(&r);
     expect_stat(c, "plan", "scheduled", 2);
     expect_stat(c, "plan", "ready", 0);
+    snprintf(line, sizeof line, "schedule cancel plan %s --revoke", id[1]);
+    m = json_line(c, 0, 0, line);
+    assert_string_equal(text(m, "state_before"), "leased");
+    json_decref(m);
+    expect_stat(c, "plan", "leased", 0);
+
+    snprintf(line, sizeof line, "schedule reschedule plan %s --at 2034-01-01T00:00:00Z",
+             id[0]);
+    m = json_line(c, 0, 0, line);
+    assert_int_equal(number(m, "due_at"), 2019686400000);
+    assert_int_equal(number(m, "version"), 2);
+    json_decref(m);
+    m = json_line(c, 0, 1, "schedule list plan");
+    assert_string_equal(text(m, "id"), id[0]);
+    json_decref(m);
+    snprintf(line, sizeof line, "schedule fire plan %s --if-version 1", id[0]);
+    tool_input(c, &r, "", 0, line);
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "VersionMismatch"));
+    run_done(&r);
+    snprintf(line, sizeof line, "schedule priority plan %s --priority 2 --if-version 2",
+             id[0]);
+    tool(c, 0, line);
+    snprintf(line, sizeof line, "schedule fire plan %s", id[0]);
+    m = json_line(c, 0, 0, line);
+    assert_string_equal(text(m, "state"), "ready");
+    json_decref(m);
+    snprintf(line, sizeof line, "schedule get plan %s", id[0]);
+    m = json_line(c, 0, 0, line);
+    assert_int_equal(number(m, "priority"), 2);
+    json_decref(m);
+    m = json_line(c, 0, 0, "receive plan --wait 5s --ack");
+    assert_string_equal(text(m, "id"), id[0]);
+    json_decref(m);
+
+    tool(c, 0, "send plan pay --key order-7 --delay 30m");
+    tool(c, 0, "send plan remind --key order-7 --key user-1 --delay 20m");
+    m = json_line(c, 0, 1, "schedule get plan --key order-7");
+    assert_string_equal(text(m, "body"), "remind");
+    json_decref(m);
+    m = json_line(c, 0, 0, "schedule reschedule plan --key order-7 --delay 1h");
+    assert_int_equal(number(m, "messages"), 2);
+    json_decref(m);
+    m = json_line(c, 0, 0, "schedule cancel plan --key order-7");
+    assert_int_equal(number(m, "messages"), 2);
+    json_decref(m);
+    tool(c, 1, "schedule cancel plan --key order-7");
+    tool(c, 1, "schedule get plan --key user-1");
+    expect_stat(c, "plan", "scheduled", 1);
+
+    tool(c, 2, "schedule cancel plan --key");
+    tool(c, 2, "schedule reschedule plan --key k");
+    tool(c, 2, "schedule reschedule plan --key k --delay 1s --at 2034-01-01T00:00:00Z");
+    tool(c, 2, "schedule priority plan --key k");
+    snprintf(line, sizeof line, "schedule fire plan %s --key k", id[0]);
+    tool(c, 2, line);
     tool(c, 2, "schedule cancel plan");
     tool(c, 2, "schedule cancel plan x-y");
     tool(c, 2, "schedule count plan --bucket 0");
