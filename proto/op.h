@@ -816,7 +816,7 @@ struct op_bucket {
 
 struct op_schedule_count_reply {
     uint64_t total;    /* SCHEDULED and due within from and to */
-    int64_t bucket_ms; /* as asked for, or wider where counts are kept coarser */
+    int64_t bucket_ms; /* as asked for */
     struct op_bucket *buckets; /* those that hold any, in order */
     uint32_t bucket_count;
     bool more; /* ask again from the end of the last bucket */

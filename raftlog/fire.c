@@ -127,7 +127,7 @@ static void fire_ttl(struct machine *m, struct queue *q, uint32_t *budget)
 static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
 {
     if ((q->flags & QUEUE_DELETED) != 0) {
-        if (sweep_step(m, q, budget)) {
+        if (plan_sweep(m, q, budget) && sweep_step(m, q, budget)) {
             queue_remove(&m->queues, m->store, q);
         } else {
             queue_touch(&m->queues, q);
@@ -144,7 +144,8 @@ static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
         fire_ttl(m, q, budget);
     }
     if (q->earliest_ms[LANE_CHORE] <= m->now_ms) {
-        if ((q->flags & QUEUE_SWEEPING) != 0 && sweep_step(m, q, budget)) {
+        if ((q->flags & QUEUE_SWEEPING) != 0 && plan_sweep(m, q, budget) &&
+            sweep_step(m, q, budget)) {
             q->flags &= ~QUEUE_SWEEPING;
         }
         sweep_retention(m, q, budget);

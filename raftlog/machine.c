@@ -469,6 +469,7 @@ int machine_commit(struct machine *m)
     if (m->dirty && store_status(m->store) == HF_OK) {
         queue_table_flush(&m->queues, m->store);
         gone_flush(m);
+        plan_flush(m);
         meta_store(m);
     }
     rc = store_commit(m->store);

@@ -120,6 +120,7 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
         break;
     case MESSAGE_SCHEDULED:
         due_put(m, q, LANE_SCHEDULED, place.due_ms, id, value);
+        plan_add(m, q, place.due_ms);
         break;
     default:
         store_put_late(m->store, TREE_PARKED,
@@ -134,7 +135,12 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
 void place_drop(struct machine *m, struct queue *q, enum message_state state)
 {
     uint64_t *counter = counter_of(q, state);
+    struct slice key;
+    struct slice value;
 
+    if (state == MESSAGE_SCHEDULED && store_here(m->store, TREE_DUE, &key, &value)) {
+        plan_remove(m, q, bytes_get_i64(key.data + 5));
+    }
     store_drop(m->store, tree_of(state));
     CHECK(*counter > 0 || store_status(m->store) != HF_OK);
     --*counter;

@@ -18,6 +18,7 @@
 #include "raftlog/gone.h"
 #include "raftlog/machine.h"
 #include "raftlog/message.h"
+#include "raftlog/plan.h"
 #include "raftlog/queue.h"
 #include "raftlog/store.h"
 
@@ -25,6 +26,7 @@ struct machine {
     struct store *store;
     struct queue_table queues;
     struct gone_cache gone;
+    struct plan_cache plan;
     struct arena arena; /* of the command being applied, or the request being checked */
     struct arena
         check_arena; /* stands in while checking: an outcome may be in use meanwhile */

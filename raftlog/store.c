@@ -505,6 +505,18 @@ bool store_previous(struct store *s, enum store_tree tree, struct slice *key,
     return cursor_go(s, tree, &k, MDB_PREV, key, value);
 }
 
+bool store_here(struct store *s, enum store_tree tree, struct slice *key,
+                struct slice *value)
+{
+    MDB_val k;
+
+    if (!ready(s)) {
+        return false;
+    }
+    CHECK(s->cursor[tree] != NULL);
+    return cursor_go(s, tree, &k, MDB_GET_CURRENT, key, value);
+}
+
 void store_drop(struct store *s, enum store_tree tree)
 {
     int rc;

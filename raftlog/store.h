@@ -47,7 +47,8 @@
     X(ATTEMPT, attempt, 24)                                                            \
     X(GONE, gone, 13)                                                                  \
     X(DEAD, dead, 12)                                                                  \
-    X(KEY, key, 14)
+    X(KEY, key, 14)                                                                    \
+    X(PLAN, plan, 17)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,
@@ -109,6 +110,9 @@ bool store_next(struct store *s, enum store_tree tree, struct slice *key,
 /* To the record before the one the cursor stands on. */
 bool store_previous(struct store *s, enum store_tree tree, struct slice *key,
                     struct slice *value);
+/* The record the cursor stands on. */
+bool store_here(struct store *s, enum store_tree tree, struct slice *key,
+                struct slice *value);
 /* Delete the record under the cursor. */
 void store_drop(struct store *s, enum store_tree tree);
 

@@ -489,6 +489,9 @@ int machine_verify(struct machine *m, char *why, size_t size)
     if (rc == HF_OK) {
         rc = read_all(&v);
     }
+    if (rc == HF_OK) {
+        rc = plan_verify(m, v.view, why, size);
+    }
     free(v.messages);
     free(v.tallies);
     store_view_close(v.view);

@@ -213,8 +213,10 @@ static void draw_entry(struct episode *e, struct op_send_entry *entry)
     }
     if (one_in(e, 4)) {
         entry->delay.set = true;
-        entry->delay.value =
-            one_in(e, 8) ? 0 : (int64_t)below(e, one_in(e, 5) ? 5000000 : 20000);
+        entry->delay.value = one_in(e, 8) ? 0
+                                          : (int64_t)below(e, one_in(e, 20)  ? 400000000
+                                                              : one_in(e, 5) ? 5000000
+                                                                             : 20000);
     } else if (one_in(e, 8)) {
         entry->deliver_at.set = true;
         entry->deliver_at.value = e->rig.now_ms - 5000 + (int64_t)below(e, 20000);
@@ -579,14 +581,20 @@ static bool compare_schedule(struct episode *e, int queue)
     struct op_schedule_count op = {.queue = slice_text(e->model.queues[queue].name)};
     struct op_reply *reply = arena_get(&e->rig.arena, sizeof *reply);
 
-    op.bucket_ms = one_in(e, 2) ? 1 + (int64_t)below(e, 10000) : 0;
+    static const int64_t widths[] = {60000,   120000,   90000,
+                                     3600000, 86400000, 604800000};
+
+    op.bucket_ms = one_in(e, 3)   ? 1 + (int64_t)below(e, 10000)
+                   : one_in(e, 2) ? widths[below(e, 6)]
+                                  : 0;
     if (one_in(e, 2)) {
         op.from = (struct optional_ms){true, e->model.now_ms - 5000 +
                                                  (int64_t)below(e, 20000)};
     }
     if (one_in(e, 2)) {
-        op.to = (struct optional_ms){true, (op.from.set ? op.from.value : 1) + 1 +
-                                               (int64_t)below(e, 60000)};
+        op.to = (struct optional_ms){
+            true, (op.from.set ? op.from.value : 1) + 1 +
+                      (int64_t)below(e, one_in(e, 2) ? 60000 : 500000000)};
     }
     CHECK(reply != NULL);
     machine_schedule_count(e->rig.machine, &op, &e->rig.arena, reply);

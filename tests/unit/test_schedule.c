@@ -382,6 +382,84 @@ static void crowded_buckets_are_bounded(void **state)
     assert_int_equal(reply.error.status, HF_E_TOO_LARGE);
     assert_true(reply.error.message.len > 0);
     assert_int_equal(count(r, 0, -1, -1)->total, 2 * EACH + MANY);
+    page = count(r, 60000, -1, -1); /* whole minutes are not looked at one by one */
+    assert_int_equal(page->total, 2 * EACH + MANY);
+    assert_false(page->more);
+}
+
+/* Counts of minutes and days are kept through everything that happens to messages (the
+ * teardown holds them against a scan). */
+static void kept_counts_follow_the_messages(void **state)
+{
+    enum { MINUTE = 60000, DAY = 86400000 };
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+    struct op_request modify = {.op = OP_MODIFY};
+    int64_t day = r->now_ms - r->now_ms % DAY + DAY;
+    struct op_schedule_count_reply *page;
+    uint64_t id = 0;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    for (int i = 0; i < 30; i++) {
+        id = rig_send_delayed(r, "q", "x", day + i * 6ll * 3600000 - r->now_ms);
+    }
+    page = count(r, DAY, -1, -1);
+    assert_int_equal(page->bucket_count, 8);
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(page->buckets[i].start_ms, day + i * (int64_t)DAY);
+        assert_int_equal(page->buckets[i].count, 4);
+    }
+    assert_int_equal(count(r, 0, day + 1, day + 3ll * DAY + 1)->total, 12);
+    assert_int_equal(count(r, 0, day + 1, day + 3ll * DAY)->total, 11);
+    assert_int_equal(cancel(r, id, false)->error.status, HF_OK);
+    assert_int_equal(count(r, DAY, -1, -1)->buckets[7].count, 1);
+    modify.modify = (struct op_modify){.queue = slice_text("q"),
+                                       .kind = MODIFY_RESCHEDULE,
+                                       .has_id = true,
+                                       .id = {0, id - 1}};
+    modify.modify.deliver_at = (struct optional_ms){true, day + 30 * MINUTE};
+    assert_int_equal(rig_apply(r, &modify)->error.status, HF_OK);
+    page = count(r, DAY, -1, -1);
+    assert_int_equal(page->bucket_count, 7);
+    assert_int_equal(page->buckets[0].count, 5);
+    r->now_ms = day + DAY;
+    (void)rig_fire_due(r);
+    page = count(r, DAY, -1, -1);
+    assert_int_equal(page->bucket_count, 6);
+    assert_int_equal(page->total, 23);
+    rig_verify(r);
+
+    purge.queue_purge.queue = slice_text("q");
+    assert_int_equal(rig_apply(r, &purge)->count.count, 29);
+    assert_int_equal(count(r, MINUTE, -1, -1)->total, 0);
+    (void)rig_send_delayed(r, "q", "x", 5000);
+    assert_int_equal(count(r, MINUTE, -1, -1)->total, 1);
+    rig_verify(r);
+    (void)rig_fire_due(r);
+    assert_int_equal(count(r, MINUTE, -1, -1)->total, 1);
+}
+
+/* What was moved into a queue after a purge is counted there, though its id is older.
+ */
+static void dead_letters_are_counted_where_they_wait(void **state)
+{
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    assert_int_equal(rig_create_with(r, "source", "max_failures", 1ll, NULL), HF_OK);
+    assert_int_equal(rig_set_text(r, "source", "dead_letter", "q"), HF_OK);
+    (void)rig_send(r, "source", "x");
+    (void)rig_send(r, "q", "x");
+    purge.queue_purge.queue = slice_text("q");
+    (void)rig_apply(r, &purge);
+    (void)rig_settle(r, "source", SETTLE_FAIL,
+                     rig_receive(r, "source", 1)->messages[0].receipt, -1);
+    (void)rig_settle(r, "q", SETTLE_FAIL, rig_receive(r, "q", 1)->messages[0].receipt,
+                     90000);
+    assert_int_equal(count(r, 1000, -1, -1)->total, 1);
+    assert_int_equal(count(r, 60000, -1, -1)->total, 1);
+    assert_int_equal(count(r, 0, r->now_ms, r->now_ms + 90001)->total, 1);
 }
 
 int main(void)
@@ -398,6 +476,8 @@ int main(void)
         T(due_times_are_selected),
         T(buckets_come_in_pages),
         T(crowded_buckets_are_bounded),
+        T(kept_counts_follow_the_messages),
+        T(dead_letters_are_counted_where_they_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
