@@ -130,7 +130,9 @@ static void count_buckets(struct counting *c, int64_t from_ms, int64_t to_ms,
             return;
         }
         c->budget -= c->budget > 0;
-        count = count_span(c, at_ms, end);
+        /* From the beginning of the bucket: nothing is due before at_ms, and a whole
+         * bucket is cheaper. */
+        count = count_span(c, start > from_ms ? start : from_ms, end);
         if (c->budget == 0 && out->bucket_count > 0) {
             out->more = true; /* the next answer begins with this bucket */
             return;
@@ -153,9 +155,7 @@ static void count_buckets(struct counting *c, int64_t from_ms, int64_t to_ms,
 static void count_total(struct counting *c, int64_t from_ms, int64_t to_ms,
                         struct arena *arena, struct op_error *error)
 {
-    if (next_due(c, from_ms, &from_ms) && from_ms < to_ms) {
-        c->out->total = count_span(c, from_ms, to_ms);
-    }
+    c->out->total = count_span(c, from_ms, to_ms);
     if (c->budget == 0) {
         (void)refuse_many(arena, error, c->op);
     }
