@@ -2,6 +2,7 @@
 #include "tests/lib/rig.h"
 
 #include "proto/check.h"
+#include "proto/crc32c.h"
 #include "proto/pack.h"
 
 #include <dirent.h>
@@ -95,6 +96,7 @@ void rig_done(struct rig *r)
     rig_remove_dir(r->dir);
     arena_done(&r->arena);
     op_buffer_done(&r->entry.buffer);
+    op_buffer_done(&r->answers);
 }
 
 void rig_reopen(struct rig *r)
@@ -124,7 +126,27 @@ void rig_fresh(struct rig *r)
 struct taken {
     struct rig *rig;
     struct op_reply *reply;
+    uint32_t answer;
 };
+
+uint32_t rig_answer(const struct op_reply *reply)
+{
+    struct op_reply plain = *reply;
+    struct op_buffer bytes = {0};
+    uint32_t crc;
+
+    if (reply->op == 0) {
+        crc = crc32c((uint32_t)-reply->error.status, &reply->count.count,
+                     sizeof reply->count.count);
+        return crc;
+    }
+    plain.id = 0;
+    memset(&plain.stamp, 0, sizeof plain.stamp);
+    must(op_encode_reply(&plain, &bytes), "encode reply", op_name(reply->op));
+    crc = crc32c(0, bytes.data, bytes.len);
+    op_buffer_done(&bytes);
+    return crc;
+}
 
 static void take_outcome(void *ctx, uint32_t number, const struct op_reply *reply)
 {
@@ -133,6 +155,9 @@ static void take_outcome(void *ctx, uint32_t number, const struct op_reply *repl
     void *copy;
 
     (void)number;
+    if (t->rig->log != NULL) {
+        t->answer = rig_answer(reply);
+    }
     t->reply = arena_get(&t->rig->arena, sizeof *t->reply);
     CHECK(t->reply != NULL);
     if (reply->op == 0) {
@@ -161,7 +186,9 @@ static int apply_bytes(struct rig *r, struct slice entry, struct op_reply **repl
         if (r->log != NULL) {
             op_buffer_append(r->log, &entry.len, sizeof entry.len);
             op_buffer_append(r->log, entry.data, entry.len);
+            op_buffer_append(&r->answers, &t.answer, sizeof t.answer);
             CHECK(!r->log->failed);
+            CHECK(!r->answers.failed);
         }
     }
     *reply = t.reply;

@@ -26,6 +26,7 @@ struct rig {
     bool follower;         /* apply without asking for outcomes */
     uint32_t commit_every; /* entries; 0: when the machine wants to */
     struct op_buffer *log; /* when set: every entry applied, u32 length first */
+    struct op_buffer answers; /* with a log: rig_answer of each of its entries */
 };
 
 #define RIG_START_MS 1700000000000ll
@@ -83,6 +84,8 @@ struct slice rig_attribute_text(struct rig *r, const char *name, const char *val
 struct slice rig_attribute_bool(struct rig *r, const char *name, bool value);
 
 uint64_t rig_digest(struct rig *r);
+/* A CRC-32C over an answer, without the index, term and time it is stamped with. */
+uint32_t rig_answer(const struct op_reply *reply);
 /* Ends the program with the reason when the state is not sound. */
 void rig_verify(struct rig *r);
 

@@ -15,6 +15,7 @@
 #include "proto/check.h"
 #include "proto/pack.h"
 #include "tests/lib/rig.h"
+#include "tests/machine/episode.h"
 #include "tests/machine/model.h"
 
 #include <fcntl.h>
@@ -555,11 +556,28 @@ static void fire_all(struct episode *e)
     model_fire(&e->model, 0);
 }
 
+/* Right before, at, or right after the moment at which something is due; or now. */
+static int64_t edge_of_time(struct episode *e)
+{
+    int64_t at = e->rig.now_ms;
+
+    if (e->model.count > 0) {
+        const struct model_message *msg = &e->model.messages[below(e, e->model.count)];
+        int64_t due = one_in(e, 4) ? msg->expires_ms : msg->due_ms;
+
+        due += (int64_t)below(e, 3) - 1;
+        at = due > at && due < at + 600000 ? due : at;
+    }
+    return at;
+}
+
 static void advance(struct episode *e)
 {
     uint64_t dice = below(e, 100);
 
-    if (dice < 50) {
+    if (dice < 10) {
+        e->rig.now_ms = edge_of_time(e);
+    } else if (dice < 50) {
         e->rig.now_ms += (int64_t)below(e, 5);
     } else if (dice < 85) {
         e->rig.now_ms += (int64_t)below(e, 2000);
@@ -770,6 +788,65 @@ static bool replay_as_follower(struct episode *e)
     return true;
 }
 
+/* ---- for the simulator ---- */
+
+static void begin(struct episode *e)
+{
+    memset(e, 0, sizeof *e);
+    rig_open(&e->rig);
+    e->rig.log = &e->log;
+    model_init(&e->model);
+    model_time(&e->model, e->rig.now_ms);
+}
+
+static void end(struct episode *e)
+{
+    rig_done(&e->rig);
+    model_done(&e->model);
+    op_buffer_done(&e->log);
+}
+
+struct episode *episode_open(void)
+{
+    struct episode *e = malloc(sizeof *e);
+
+    CHECK(e != NULL);
+    begin(e);
+    return e;
+}
+
+void episode_close(struct episode *e)
+{
+    end(e);
+    free(e);
+}
+
+bool episode_step(struct episode *e, uint64_t seed)
+{
+    return step(e, mix(seed));
+}
+
+const char *episode_why(const struct episode *e)
+{
+    return e->why;
+}
+
+struct slice episode_log(const struct episode *e)
+{
+    return slice_of(e->log.data, (uint32_t)e->log.len);
+}
+
+uint32_t episode_answer(const struct episode *e, uint64_t number)
+{
+    uint32_t answer;
+
+    CHECK((number + 1) * sizeof answer <= e->rig.answers.len);
+    memcpy(&answer, e->rig.answers.data + number * sizeof answer, sizeof answer);
+    return answer;
+}
+
+/* ---- lists of commands ---- */
+
 struct list {
     uint32_t *index;
     uint32_t count;
@@ -784,12 +861,8 @@ static uint32_t run_list(uint64_t seed, uint32_t number, const struct list *list
     uint32_t i;
     bool ok = true;
 
-    memset(&e, 0, sizeof e);
-    rig_open(&e.rig);
-    e.rig.log = &e.log;
+    begin(&e);
     e.verbose = verbose;
-    model_init(&e.model);
-    model_time(&e.model, e.rig.now_ms);
     for (i = 0; i < list->count && ok; i++) {
         if (verbose) {
             printf("    %u:\n", list->index[i]);
@@ -803,9 +876,7 @@ static uint32_t run_list(uint64_t seed, uint32_t number, const struct list *list
         i = ok ? list->count : list->count - 1;
     }
     (void)snprintf(why, size, "%s", e.why);
-    rig_done(&e.rig);
-    model_done(&e.model);
-    op_buffer_done(&e.log);
+    end(&e);
     return i;
 }
 

@@ -1,43 +1,38 @@
 /* lmdb.c: the production state machine under the simulator: real LMDB in a directory of
  * its own, real checkpoints of its content as export streams, real imports.
  *
- * The simulator's clients send numbered random bytes. Here they become commands: what
- * an entry does is drawn from its bytes, so that every node does the same, with the
- * receipts that former entries of the log brought in place of a client's memory. The
- * receipts are part of the state that is frozen and carried, as they would be in the
- * minds of clients. Time is the index: 50 ms an entry.
+ * The simulator's clients send numbered random bytes. Here the n-th of them to be
+ * applied becomes the n-th command of the reference: an episode of
+ * tests/machine/test_model.c, one more state machine that never crashes, whose every
+ * answer is held against the model of the contract. Each node applies the reference's
+ * entries, and its answers must be the reference's, whatever crashes, states and
+ * leaders lie between. Every other start of a node is one that asks for no answers, as
+ * a follower does.
  *
- * The digest is a hash over every outcome. Each DIGEST_EVERY entries the digest of the
- * whole store is mixed in, so that stores that differ are found wherever they do. */
+ * The digest is a hash over what was applied. Each DIGEST_EVERY entries the digest of
+ * the whole store is mixed in, so that stores that differ are found wherever they do;
+ * at the end of a run each node's store is verified. */
 #include "tests/sim/machine.h"
 
 #include "proto/check.h"
 #include "raftlog/machine.h"
+#include "tests/machine/episode.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define QUEUES         3u
-#define RECEIPTS       48u
 #define DIGEST_EVERY   16u
-#define ENTRY_MS       50
-#define START_MS       1700000000000ll
 #define WHY_BYTES      512u
 #define LMDB_MAP_BYTES (256u << 20)
 
-struct held {
-    uint32_t queue;
-    uint8_t bytes[RECEIPT_BYTES];
-};
-
 /* What a node knows besides the store. */
 struct memory {
-    uint64_t outcomes;
-    uint32_t next;
-    struct held held[RECEIPTS];
+    uint64_t applied; /* a hash over it */
+    uint64_t commands;
 };
 
 struct sim_state {
@@ -50,14 +45,21 @@ struct sim_state {
 struct sim_machine {
     struct machine *machine;
     struct memory memory;
-    struct arena arena;
-    struct entry_builder entry;
-    uint32_t receiving; /* queue of the RECEIVE whose outcome is on its way */
+    bool answers; /* ask for them */
+    uint32_t answer;
     char dir[64];
     char state[80];
 };
 
-static const char *const queue_names[QUEUES] = {"alpha", "beta", "gamma"};
+/* The reference of this run, and its entries so far. */
+static struct reference {
+    struct episode *episode;
+    size_t *offsets; /* in its log */
+    uint64_t count;
+    uint64_t capacity;
+    size_t end;
+    uint64_t opens;
+} reference;
 
 static void stop(const char *what, const char *why)
 {
@@ -103,7 +105,7 @@ static struct sim_machine *lmdb_open(const struct sim_state *durable)
 
     CHECK(m != NULL);
     make_dir(m);
-    arena_init(&m->arena, 1u << 20);
+    m->answers = reference.opens++ % 2 == 0;
     if (durable != NULL) {
         uint64_t index;
         uint64_t term;
@@ -128,8 +130,6 @@ static void lmdb_close(struct sim_machine *m)
     machine_close(m->machine);
     remove_dir(m->state);
     remove_dir(m->dir);
-    op_buffer_done(&m->entry.buffer);
-    arena_done(&m->arena);
     free(m);
 }
 
@@ -138,172 +138,58 @@ static uint64_t lmdb_applied(const struct sim_machine *m)
     return machine_applied(m->machine);
 }
 
-/* ---- commands from an entry's bytes ---- */
+/* ---- the reference ---- */
 
-static uint32_t below(uint64_t *random, uint32_t bound)
+static void lmdb_begin(void)
 {
-    *random = sim_hash(*random, &bound, sizeof bound);
-    return (uint32_t)(*random >> 33) % bound;
-}
-
-static void add_request(struct sim_machine *m, const struct op_request *request,
-                        uint64_t random)
-{
-    struct op_buffer fields = {0};
-    struct command c = {.type = (uint8_t)request->op,
-                        .random = random,
-                        .actor = slice_text("sim")};
-
-    CHECK(op_encode_fields(request, &fields) == HF_OK);
-    c.body = slice_of(fields.data, fields.len);
-    CHECK(entry_add(&m->entry, &c) == HF_OK);
-    op_buffer_done(&fields);
-}
-
-static void add_create(struct sim_machine *m, uint64_t *random)
-{
-    struct op_request r = {.op = OP_QUEUE_CREATE};
-
-    r.queue_create.queue = slice_text(queue_names[below(random, QUEUES)]);
-    add_request(m, &r, *random);
-}
-
-static void add_send(struct sim_machine *m, uint64_t *random, struct slice bytes)
-{
-    struct op_request r = {.op = OP_SEND};
-    struct op_send_entry entries[3];
-    uint32_t i;
-
-    memset(entries, 0, sizeof entries);
-    r.send.queue = slice_text(queue_names[below(random, QUEUES)]);
-    r.send.entries = entries;
-    r.send.count = 1 + below(random, 3);
-    for (i = 0; i < r.send.count; i++) {
-        entries[i].body = slice_of(bytes.data, below(random, bytes.len + 1));
-        entries[i].priority = below(random, 3) == 0 ? 1 + below(random, 16) : 0;
-        entries[i].delay.set = below(random, 3) == 0;
-        entries[i].delay.value = entries[i].delay.set ? below(random, 3000) : 0;
+    if (access("/dev/shm", W_OK) == 0) {
+        (void)setenv("TMPDIR", "/dev/shm", 0); /* without: slower, nothing else */
     }
-    add_request(m, &r, *random);
+    reference = (struct reference){.episode = episode_open()};
 }
 
-static void add_receive(struct sim_machine *m, uint64_t *random)
+static void lmdb_end(void)
 {
-    struct op_request r = {.op = OP_RECEIVE};
-    uint32_t queue = below(random, QUEUES);
-    struct slice name = slice_text(queue_names[queue]);
-
-    r.receive.queues = &name;
-    r.receive.queue_count = 1;
-    r.receive.max = 1 + below(random, 4);
-    r.receive.lease.set = true;
-    r.receive.lease.value = 1000 + below(random, 4000);
-    m->receiving = queue;
-    add_request(m, &r, *random);
+    episode_close(reference.episode);
+    free(reference.offsets);
 }
 
-static void add_settle(struct sim_machine *m, uint64_t *random)
+/* Note the entries that a step has made. */
+static void reference_look(void)
 {
-    static const enum settle_kind kinds[] = {SETTLE_ACK,     SETTLE_ACK,  SETTLE_ACK,
-                                             SETTLE_ACK,     SETTLE_FAIL, SETTLE_EXTEND,
-                                             SETTLE_RELEASE, SETTLE_PARK, SETTLE_REJECT};
-    const struct held *held = &m->memory.held[below(random, RECEIPTS)];
-    struct op_request r = {.op = OP_SETTLE};
-    struct op_settle_entry entry;
+    struct slice log = episode_log(reference.episode);
 
-    memset(&entry, 0, sizeof entry);
-    r.settle.queue = slice_text(queue_names[held->queue]);
-    r.settle.kind = kinds[below(random, sizeof kinds / sizeof kinds[0])];
-    r.settle.entries = &entry;
-    r.settle.count = 1;
-    entry.receipt = slice_of(held->bytes, sizeof held->bytes);
-    entry.delay.set = r.settle.kind == SETTLE_EXTEND ||
-                      (r.settle.kind == SETTLE_FAIL && below(random, 2) == 0);
-    entry.delay.value = entry.delay.set ? below(random, 5000) : 0;
-    add_request(m, &r, *random);
-}
+    while (reference.end < log.len) {
+        uint32_t len;
 
-static void add_rare(struct sim_machine *m, uint64_t *random)
-{
-    struct op_request r = {.op = OP_KICK};
-    struct slice name = slice_text(queue_names[below(random, QUEUES)]);
-
-    switch (below(random, 8)) {
-    case 0:
-        r.op = OP_QUEUE_PURGE;
-        r.queue_purge.queue = name;
-        break;
-    case 1:
-        r.op = OP_QUEUE_DELETE;
-        r.queue_delete.queue = name;
-        r.queue_delete.force = true;
-        break;
-    default:
-        r.kick.queue = name;
-        r.kick.count = 1 + below(random, 4);
-        break;
+        if (reference.count == reference.capacity) {
+            reference.capacity = reference.capacity > 0 ? 2 * reference.capacity : 1024;
+            reference.offsets = realloc(reference.offsets,
+                                        reference.capacity * sizeof *reference.offsets);
+            CHECK(reference.offsets != NULL);
+        }
+        reference.offsets[reference.count++] = reference.end;
+        memcpy(&len, log.data + reference.end, sizeof len);
+        reference.end += sizeof len + len;
     }
-    add_request(m, &r, *random);
 }
 
-#define FIRE_QUEUES 64u
-
-struct fire_list {
-    uint32_t numbers[FIRE_QUEUES];
-    uint32_t count;
-};
-
-static void list_queue(void *ctx, const struct machine_queue *q)
+/* The entry of this number. The first node to get there has it made, from the bytes of
+ * the simulator's command. */
+static struct slice reference_entry(uint64_t number, uint64_t random)
 {
-    struct fire_list *list = ctx;
+    struct slice log;
+    uint32_t len;
 
-    CHECK(list->count < FIRE_QUEUES);
-    list->numbers[list->count++] = q->number;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const uint32_t *x = a;
-    const uint32_t *y = b;
-
-    return *x < *y ? -1 : *x > *y;
-}
-
-static void add_fire(struct sim_machine *m)
-{
-    struct fire_list list = {.count = 0};
-    uint8_t body[2 + 4 * FIRE_QUEUES];
-    struct command c = {.type = COMMAND_FIRE};
-    size_t len;
-
-    machine_each_queue(m->machine, list_queue, &list);
-    if (list.count == 0) {
-        return;
+    while (number >= reference.count) {
+        if (!episode_step(reference.episode, random++)) {
+            stop("the reference breaks a rule", episode_why(reference.episode));
+        }
+        reference_look();
     }
-    /* The order in which a node holds its queues is its own. */
-    qsort(list.numbers, list.count, sizeof list.numbers[0], by_number);
-    len = command_pack_fire(list.numbers, list.count, body, sizeof body);
-    c.body = slice_of(body, len);
-    CHECK(entry_add(&m->entry, &c) == HF_OK);
-}
-
-static void add_command(struct sim_machine *m, uint64_t *random, struct slice bytes)
-{
-    uint32_t dice = below(random, 100);
-
-    if (dice < 6) {
-        add_create(m, random);
-    } else if (dice < 45) {
-        add_send(m, random, bytes);
-    } else if (dice < 68) {
-        add_receive(m, random);
-    } else if (dice < 92) {
-        add_settle(m, random);
-    } else if (dice < 94) {
-        add_rare(m, random);
-    } else {
-        add_fire(m);
-    }
+    log = episode_log(reference.episode);
+    memcpy(&len, log.data + reference.offsets[number], sizeof len);
+    return slice_of(log.data + reference.offsets[number] + sizeof len, len);
 }
 
 /* ---- apply ---- */
@@ -311,22 +197,21 @@ static void add_command(struct sim_machine *m, uint64_t *random, struct slice by
 static void on_outcome(void *ctx, uint32_t command, const struct op_reply *reply)
 {
     struct sim_machine *m = ctx;
-    int32_t status = reply->error.status;
 
-    m->memory.outcomes = sim_hash(m->memory.outcomes, &command, sizeof command);
-    m->memory.outcomes = sim_hash(m->memory.outcomes, &status, sizeof status);
-    if (reply->op != OP_RECEIVE || status != HF_OK) {
-        return;
-    }
-    for (uint32_t i = 0; i < reply->receive.count; i++) {
-        const struct op_message *message = &reply->receive.messages[i];
-        struct held *held = &m->memory.held[m->memory.next++ % RECEIPTS];
+    CHECK(command == 0);
+    m->answer = rig_answer(reply);
+}
 
-        CHECK(message->receipt.len == RECEIPT_BYTES);
-        held->queue = m->receiving;
-        memcpy(held->bytes, message->receipt.data, RECEIPT_BYTES);
-        m->memory.outcomes =
-            sim_hash(m->memory.outcomes, message->receipt.data, RECEIPT_BYTES);
+static void check_answer(const struct sim_machine *m, uint64_t number)
+{
+    char why[WHY_BYTES];
+
+    if (m->answers && m->answer != episode_answer(reference.episode, number)) {
+        (void)snprintf(why, sizeof why,
+                       "command %" PRIu64 " at index %" PRIu64
+                       " was answered otherwise than by a node that never crashed",
+                       number, machine_applied(m->machine));
+        stop("an answer is wrong", why);
     }
 }
 
@@ -339,7 +224,7 @@ static void mix_store(struct sim_machine *m)
     CHECK(machine_digest_begin(m->machine, &d) == HF_OK);
     CHECK(digest_run(d, &place[0], &place[1], &go_on) == HF_OK);
     machine_digest_end(m->machine, d);
-    m->memory.outcomes = sim_hash(m->memory.outcomes, place, sizeof place);
+    m->memory.applied = sim_hash(m->memory.applied, place, sizeof place);
 }
 
 static void lmdb_apply(struct sim_machine *m, uint64_t index, uint64_t term,
@@ -347,22 +232,23 @@ static void lmdb_apply(struct sim_machine *m, uint64_t index, uint64_t term,
 {
     struct slice entry = {0};
     uint64_t random = sim_hash(14695981039346656037ull, data.data, data.len);
+    uint64_t number = m->memory.commands;
     bool again = index <= machine_applied(m->machine);
 
-    entry_reset(&m->entry);
     if (data.len > 0 && !again) {
-        /* One receive an entry at most: its outcome has to know its queue. */
-        add_command(m, &random, data);
-        entry_seal(&m->entry, START_MS + (int64_t)index * ENTRY_MS);
+        entry = reference_entry(number, random);
+        m->memory.commands++;
+        m->memory.applied = sim_hash(m->memory.applied, entry.data, entry.len);
     }
-    if (m->entry.count > 0) {
-        entry = slice_of(m->entry.buffer.data, m->entry.buffer.len);
-    }
-    if (machine_apply(m->machine, index, term, entry, on_outcome, m) != HF_OK) {
+    if (machine_apply(m->machine, index, term, entry, m->answers ? on_outcome : NULL,
+                      m) != HF_OK) {
         stop("an entry cannot be applied", "the store failed");
     }
     if (again) {
         return;
+    }
+    if (entry.len > 0) {
+        check_answer(m, number);
     }
     if (machine_wants_commit(m->machine)) {
         CHECK(machine_commit(m->machine) == HF_OK);
@@ -374,10 +260,16 @@ static void lmdb_apply(struct sim_machine *m, uint64_t index, uint64_t term,
 
 static uint64_t lmdb_digest(const struct sim_machine *m)
 {
-    return m->memory.outcomes;
+    return m->memory.applied;
 }
 
 /* ---- states ---- */
+
+static bool lmdb_sound(struct sim_machine *m, char *why, size_t size)
+{
+    return machine_commit(m->machine) == HF_OK &&
+           machine_verify(m->machine, why, size) == HF_OK;
+}
 
 static struct sim_state *lmdb_freeze(const struct sim_machine *m)
 {
@@ -420,6 +312,9 @@ static void lmdb_state_free(struct sim_state *s)
 }
 
 const struct sim_machine_ops sim_lmdb_machine = {
+    .begin = lmdb_begin,
+    .end = lmdb_end,
+    .sound = lmdb_sound,
     .open = lmdb_open,
     .close = lmdb_close,
     .applied = lmdb_applied,

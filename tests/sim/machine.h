@@ -10,10 +10,18 @@
 
 #include "proto/slice.h"
 
+#include <stdbool.h>
+
 struct sim_machine;
 struct sim_state; /* a frozen copy: a checkpoint, or a state on its way */
 
 struct sim_machine_ops {
+    /* Around a run; NULL = nothing to do. */
+    void (*begin)(void);
+    void (*end)(void);
+    /* At the end of a run: false, and why, when the state breaks an invariant. NULL =
+     * it has none. */
+    bool (*sound)(struct sim_machine *m, char *why, size_t size);
     /* From a durable state; NULL = empty. */
     struct sim_machine *(*open)(const struct sim_state *durable);
     void (*close)(struct sim_machine *m);

@@ -947,6 +947,7 @@ static void check_rest(struct world *w)
     struct node *leader = leader_of(w);
     const struct membership *m;
     uint64_t applied;
+    char why[200];
 
     if (leader == NULL) {
         checker_fail(w->checker, 0, "nobody leads although everything is healed");
@@ -971,6 +972,9 @@ static void check_rest(struct world *w)
         } else if (w->options.machine->digest(n->machine) !=
                    w->options.machine->digest(leader->machine)) {
             checker_fail(w->checker, n->number, "holds another state");
+        } else if (w->options.machine->sound != NULL &&
+                   !w->options.machine->sound(n->machine, why, sizeof why)) {
+            checker_fail(w->checker, n->number, "is not sound: %s", why);
         }
     }
     w->figures->digest = w->options.machine->digest(leader->machine);
@@ -1137,9 +1141,15 @@ const char *world_run(const struct world_options *options,
     for (unsigned i = 0; i < 8; i++) {
         (void)draw(w);
     }
+    if (options->machine->begin != NULL) {
+        options->machine->begin();
+    }
     draw_faults(w);
     run(w);
     clean(w);
+    if (options->machine->end != NULL) {
+        options->machine->end();
+    }
     violation = checker_violation(w->checker);
     if (violation != NULL) {
         (void)snprintf(text, sizeof text, "%s (at %" PRId64 " ms)", violation,
