@@ -9,6 +9,7 @@
  * offered less than it asked for is encoded anew, with the smaller max. */
 #include "broker/dispatch.h"
 #include "proto/check.h"
+#include "proto/planted.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -821,6 +822,22 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
 
 /* ---- what goes through the log ---- */
 
+/* PLANTED(ack_before_commit): as if it had been done. */
+static void answer_early(struct dispatch *d, struct request *r,
+                         const struct op_settle *op)
+{
+    struct op_reply reply = reply_begin(d, r->id, r->op);
+
+    reply.settle.count = op->count;
+    reply.settle.results =
+        arena_get(&d->arena, op->count * sizeof *reply.settle.results);
+    if (reply.settle.results != NULL) {
+        reply.stamp.index = machine_applied(raftlog_machine(d->log));
+        reply.stamp.cluster_ms = raftlog_now_ms(d->log);
+        (void)request_answer(r, &reply);
+    }
+}
+
 static void session_unhold(struct dispatch_session *s, const struct op_settle *op)
 {
     if (op->kind == SETTLE_EXTEND || s->held.count == 0) {
@@ -862,6 +879,13 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
         return;
     }
     command = command_of(d, s, request->op, fields);
+    if (PLANTED(ack_before_commit) && request->op == OP_SETTLE &&
+        request->settle.kind == SETTLE_ACK) {
+        answer_early(d, r, &request->settle);
+        (void)raftlog_propose(d->log, &command, release_on_done, d);
+        session_unhold(s, &request->settle);
+        return;
+    }
     rc = raftlog_propose(d->log, &command, request_on_done, r);
     if (rc != HF_OK) {
         request_refuse(r, rc);

@@ -10,6 +10,7 @@
  * table is loaded again a little later (LEADER_RETRY_MS), until it is complete. */
 #include "broker/leader.h"
 #include "proto/check.h"
+#include "proto/planted.h"
 
 #include <stdlib.h>
 
@@ -644,7 +645,8 @@ static void leader_propose_grace(struct leader *l, int64_t outage_ms)
     uint8_t body[8];
     struct command command = {.type = COMMAND_GRACE, .random = random_next(&l->random)};
 
-    if (grace_ms < LEADER_GRACE_MIN_MS || l->queue_count == 0) {
+    if (grace_ms < LEADER_GRACE_MIN_MS || l->queue_count == 0 ||
+        PLANTED(grace_skipped)) {
         return;
     }
     command_pack_grace(raftlog_now_ms(l->log) + grace_ms, body);
@@ -665,7 +667,9 @@ void leader_begin(struct leader *l, struct raftlog *log, int64_t outage_ms)
     l->timer_ms = INT64_MAX;
     wheel_init(&l->due, now_ms);
     wheel_init(&l->timeouts, now_ms);
-    leader_load(l);
+    if (!PLANTED(wheel_not_loaded)) {
+        leader_load(l);
+    }
     leader_propose_grace(l, outage_ms);
     leader_applied(l);
 }

@@ -1,14 +1,16 @@
 /* cluster_time.c: see cluster_time.h. */
 #include "raftlog/cluster_time.h"
 
+#include "proto/planted.h"
+
 void cluster_time_begin(struct cluster_time *t, int64_t applied_ms, int64_t wall_ms,
                         int64_t mono_ms)
 {
     int64_t clock_ms = t->told ? cluster_time_now(t, wall_ms, mono_ms) : wall_ms;
     int64_t start;
 
-    /* Reports come late, so what they led to may be behind: a wall clock that is a little
-     * ahead is the better one. */
+    /* Reports come late, so what they led to may be behind: a wall clock that is a
+     * little ahead is the better one. */
     if (wall_ms > clock_ms && wall_ms - clock_ms <= CLUSTER_TIME_GAP_MS) {
         clock_ms = wall_ms;
     }
@@ -57,7 +59,8 @@ void cluster_time_told(struct cluster_time *t, int64_t leader_ms, int64_t wall_m
 {
     /* A report that was long on its way is no reason to go back. Only the first one
      * replaces what this node made of its own wall clock. */
-    if (t->told && cluster_time_now(t, wall_ms, mono_ms) >= leader_ms) {
+    if (t->told && cluster_time_now(t, wall_ms, mono_ms) >= leader_ms &&
+        !PLANTED(late_report_sets_back)) {
         return;
     }
     t->now_us = leader_ms * 1000;

@@ -8,6 +8,7 @@
 #include "raftlog/driver_state.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +19,15 @@ static const struct core_events driver_core_events;
 int64_t driver_now_ms(const struct driver *d)
 {
     return d->config.callbacks->mono_ms(d->config.ctx);
+}
+
+/* Planted faults that are also there for the simulator, by their control. */
+static uint32_t planted_controls(void)
+{
+    return (PLANTED(answer_before_commit) ? 1u << CONTROL_COMMIT_EARLY : 0) |
+           (PLANTED(answer_before_sync) ? 1u << CONTROL_ANSWER_EARLY : 0) |
+           (PLANTED(vote_not_synced) ? 1u << CONTROL_VOTE_UNSYNCED : 0) |
+           (PLANTED(apply_again) ? 1u << CONTROL_APPLY_AGAIN : 0);
 }
 
 bool driver_control(const struct driver *d, unsigned bit)
@@ -288,6 +298,7 @@ int driver_open(const struct driver_config *config, uint64_t applied,
         return HF_E_MEMORY_LOW;
     }
     d->config = *config;
+    d->config.disabled_guards |= planted_controls();
     (void)snprintf(d->address, sizeof d->address, "%s", config->address);
     d->config.address = d->address;
     d->leader_ms = -1;

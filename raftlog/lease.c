@@ -2,6 +2,7 @@
 #include "raftlog/lease.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/retry.h"
@@ -29,13 +30,13 @@ void lease_locate(struct machine *m, struct queue *q, const struct receipt *rece
         }
         if (place_is_purged(q, receipt->message, &hold->slot)) {
             locate_gone(m, q, receipt->message, hold);
-        } else if (hold->slot.epoch != receipt->epoch) {
+        } else if (hold->slot.epoch != receipt->epoch && !PLANTED(epoch_ignored)) {
             hold->kind = HOLD_STALE;
         }
         return;
     }
     if (place_find(m, q, receipt->message, &hold->slot, &hold->place)) {
-        if (hold->slot.epoch != receipt->epoch) {
+        if (hold->slot.epoch != receipt->epoch && !PLANTED(epoch_ignored)) {
             hold->kind = HOLD_STALE;
         }
         return;
@@ -158,6 +159,11 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
     if (dead != DEAD_NOT) {
         q->dead_lettered++;
         if (dead_letter_move(m, q, id, slot, dead)) {
+            place.state = MESSAGE_DELETED;
+            return place;
+        }
+        if (PLANTED(dead_letter_dropped)) {
+            (void)place_forget(m, q, id, slot);
             place.state = MESSAGE_DELETED;
             return place;
         }

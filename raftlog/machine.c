@@ -7,6 +7,7 @@
 #include "raftlog/machine.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
@@ -391,6 +392,9 @@ static void apply_entry(struct machine *m, struct slice entry,
         if (reader.stamp_ms > m->now_ms) {
             m->now_ms = reader.stamp_ms;
         }
+        if (PLANTED(clock_in_apply)) {
+            m->now_ms += planted_wall_ms() % 2;
+        }
     } else {
         reader.count = 1; /* the entry counts as one command without effect */
     }
@@ -434,10 +438,10 @@ int machine_apply(struct machine *m, uint64_t index, uint64_t term, struct slice
     if (store_status(m->store) != HF_OK) {
         return store_status(m->store);
     }
-    if (index <= m->applied) {
+    if (index <= m->applied && !PLANTED(apply_again)) {
         return HF_OK;
     }
-    CHECK(index == m->applied + 1);
+    CHECK(index == m->applied + 1 || PLANTED(apply_again));
     m->applied = index;
     m->term = term;
     m->dirty = true;

@@ -2,6 +2,7 @@
 #include "raftlog/place.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
@@ -143,7 +144,9 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
     }
     store_drop(m->store, tree_of(state));
     CHECK(*counter > 0 || store_status(m->store) != HF_OK);
-    --*counter;
+    if (!(PLANTED(counter_kept) && state == MESSAGE_SCHEDULED)) {
+        --*counter;
+    }
     if (state == MESSAGE_LEASED && q->config.value[QUEUE_max_inflight] != 0) {
         queue_touch(&m->queues, q);
     }

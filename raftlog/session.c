@@ -2,6 +2,7 @@
 #include "raftlog/session.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
@@ -189,7 +190,8 @@ int session_begin(struct machine *m, const struct op_send *op, struct session *s
                       LIMIT_SESSION_WINDOW);
     }
     if (store_get(m->store, TREE_SENT, sent_key(key, session->number, op->sequence),
-                  &value)) {
+                  &value) &&
+        !(PLANTED(session_dropped) && bytes_get_i64(value.data) < m->grace_ms)) {
         *repeat = true;
         results_decode(m, value, reply);
     }

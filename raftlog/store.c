@@ -8,6 +8,7 @@
 #include "raftlog/store.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/roots.h"
 
 #include <errno.h>
@@ -734,7 +735,7 @@ int store_pin(struct store *s, struct store_pin **out)
 int store_checkpoint(struct store_pin *p, uint64_t index, uint64_t term)
 {
     uint64_t usable;
-    int rc = mdb_env_sync(p->store->env, 1);
+    int rc = PLANTED(state_not_synced) ? 0 : mdb_env_sync(p->store->env, 1);
 
     if (rc != 0) {
         return status_from_lmdb(rc);

@@ -18,6 +18,7 @@
  * this one; one that knows fewer refuses it. */
 #include "proto/check.h"
 #include "proto/crc32c.h"
+#include "proto/planted.h"
 #include "raftlog/bytes.h"
 #include "raftlog/roots.h"
 #include "raftlog/state.h"
@@ -196,6 +197,9 @@ int export_run(struct export *e, int fd, const volatile bool *stop)
     }
     rc = export_header(e);
     for (int tree = 0; tree < STORE_TREES && rc == HF_OK; tree++) {
+        if (PLANTED(stream_short) && tree == TREE_SENT) {
+            continue;
+        }
         e->tree = (uint8_t)tree;
         rc = store_view_each(e->view, (enum store_tree)tree, export_record, e);
     }
