@@ -36,7 +36,7 @@ static const struct tool_flag send_flags[] = {
     {"priority", "N", false, "1 (first) to 16 (last)"},
     {"ttl", "D", false, "how long it may stay once it is ready"},
     {"dedup-id", "ID", false,
-     "sent twice within the queue's window, it is stored once"},
+     "sent twice it is stored once, as the dedup attributes of the queue say"},
     {"attr", "k=v", true, "an attribute of the message: number, true, false or text; what stands in "
      "\"double quotes\" is text"},
     {NULL, NULL, false, NULL},

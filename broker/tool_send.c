@@ -133,9 +133,9 @@ static void print_sent(const struct tool *t, const struct hf_send_result *r)
 
     hf_id_format(r->id, id);
     if (t->json) {
-        tool_print(json_pack("{s:s, s:s, s:I, s:b}", "id", id, "state",
+        tool_print(json_pack("{s:s, s:s, s:I, s:b, s:b}", "id", id, "state",
                              format_state(r->state), "due_at", (json_int_t)r->due_ms,
-                             "duplicate", r->duplicate));
+                             "duplicate", r->duplicate, "replaced", r->replaced));
         return;
     }
     printf("%s %s", id, format_state(r->state));
@@ -143,7 +143,9 @@ static void print_sent(const struct tool *t, const struct hf_send_result *r)
         format_time(r->due_ms, due);
         printf(" for %s", due);
     }
-    printf("%s\n", r->duplicate ? " (was sent before)" : "");
+    printf("%s\n", r->replaced    ? " (replaces what was sent before)"
+                   : r->duplicate ? " (was sent before)"
+                                  : "");
 }
 
 static int send_one(struct tool *t, const struct template *m, struct hf_bytes body)

@@ -117,6 +117,7 @@ static void convert_sent(const struct op_send_result *from, struct hf_send_resul
     to->id.low = from->id.low;
     to->state = (int)from->state;
     to->duplicate = from->duplicate;
+    to->replaced = from->replaced;
     to->due_ms = from->due_ms;
 }
 

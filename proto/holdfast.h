@@ -282,7 +282,7 @@ struct hf_send_entry {
     size_t key_count; /* <= 8 */
     struct hf_bytes tag;
     struct hf_bytes group;
-    struct hf_bytes dedup_id;
+    struct hf_bytes dedup_id; /* sent twice it is stored once: see dedup_mode of queues */
     const struct hf_attribute *retry; /* the message's own retry policy */
     size_t retry_count;
     unsigned priority; /* 1..16, 1 first; 0 = the default, 8 */
@@ -300,6 +300,7 @@ struct hf_send_result {
     struct hf_id id;
     int state;      /* HF_MESSAGE_READY or HF_MESSAGE_SCHEDULED */
     int duplicate;  /* it had been stored before: this is the first result */
+    int replaced;   /* and the message, which still waits, has this content now */
     int64_t due_ms; /* when it becomes or became ready */
 };
 

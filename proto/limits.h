@@ -61,6 +61,7 @@
 #define LIMIT_RETENTION_MAX_MS 31536000000ll
 #define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */
 #define LIMIT_SESSION_IDLE_MS 3600000
+#define LIMIT_DEDUP_WINDOW_MS 2592000000ll /* 30 days */
 #define LIMIT_EVERY_MIN_MS 1000         /* shortest interval of a recurring message */
 #define LIMIT_GRACE_MS 5000
 

@@ -2,6 +2,7 @@
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
+#include "raftlog/once.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/sweep.h"
@@ -213,7 +214,7 @@ void apply_queue_delete(struct machine *m, const struct apply *a)
     queue_unname(&m->queues, m->store, q);
     a->reply->count.count = raise_floor(m, q, UINT64_MAX);
     m->chain = machine_mix(m->chain, a->reply->count.count);
-    if ((q->flags & QUEUE_SWEEPING) == 0) {
+    if ((q->flags & QUEUE_SWEEPING) == 0 && !once_any(m, q)) {
         queue_remove(&m->queues, m->store, q);
     }
 }

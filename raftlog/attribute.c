@@ -17,9 +17,8 @@ static const struct queue_attribute_info attribute_table[QUEUE_ATTRIBUTES] = {
 /* Names that mean something in other versions of this protocol. Refused, never
  * ignored. */
 static const char *const reserved_names[] = {
-    "on_expiry",     "dedup_window",   "dedup_mode",
-    "max_push_back", "priority_aging", "max_inflight_per_group",
-    "fair",          "on_group_dead",  "retain_acked",
+    "on_expiry", "priority_aging", "max_inflight_per_group",
+    "fair",      "on_group_dead",  "retain_acked",
 };
 
 const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)

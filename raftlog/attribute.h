@@ -65,7 +65,17 @@ enum attribute_type {
       "how far a wait may be off in either direction, drawn at random")                \
     X(dead_letter, 20, TEXT, 0, 0, LIMIT_QUEUE_NAME, "", 3,                            \
       "the queue that messages move to when they are given up; empty: they are "       \
-      "parked")
+      "parked")                                                                        \
+    X(dedup_window, 50, MS, 300000, 0, LIMIT_DEDUP_WINDOW_MS, "", 3,                   \
+      "how long a dedup id is remembered (dedup_mode = window); 0 = not at all")       \
+    X(dedup_scope, 51, ENUM, 0, 0, 1, "queue|group", 3,                                \
+      "where a dedup id counts: in the whole queue, or in its group")                  \
+    X(dedup_mode, 52, ENUM, 0, 0, 2, "window|until_done|replace", 3,                   \
+      "what a repeated dedup id meets: a time, the message while it is there, or its " \
+      "replacement while it waits")                                                    \
+    X(max_push_back, 53, MS, 0, 0, LIMIT_DELAY_HARD_MS, "", 3,                         \
+      "replacing puts a message off to at most this long after its first send; 0 = no " \
+      "limit")
 
 enum queue_attribute {
 #define X(name, number, type, fallback, low, high, choices, since, help) QUEUE_##name,
@@ -77,6 +87,8 @@ enum queue_attribute {
 enum { OVERFLOW_REFUSE = 0, OVERFLOW_CLAMP = 1, OVERFLOW_DELIVER_NOW = 2 };
 enum { RETRY_EXPONENTIAL = 0, RETRY_FIXED = 1, RETRY_LINEAR = 2 };
 enum { BY_FAILURES = 0, BY_DELIVERIES = 1 };
+enum { DEDUP_SCOPE_QUEUE = 0, DEDUP_SCOPE_GROUP = 1 };
+enum { DEDUP_WINDOW = 0, DEDUP_UNTIL_DONE = 1, DEDUP_REPLACE = 2 };
 
 struct queue_attribute_info {
     const char *name;

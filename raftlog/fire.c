@@ -11,6 +11,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
 #include "raftlog/lease.h"
+#include "raftlog/once.h"
 #include "raftlog/session.h"
 #include "raftlog/sweep.h"
 
@@ -129,7 +130,8 @@ static void fire_ttl(struct machine *m, struct queue *q, uint32_t *budget)
 static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
 {
     if ((q->flags & QUEUE_DELETED) != 0) {
-        if (plan_sweep(m, q, budget) && sweep_step(m, q, budget)) {
+        if (plan_sweep(m, q, budget) && sweep_step(m, q, budget) &&
+            once_drop(m, q, budget)) {
             queue_remove(&m->queues, m->store, q);
         } else {
             queue_touch(&m->queues, q);
@@ -151,6 +153,7 @@ static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
             sweep_step(m, q, budget)) {
             q->flags &= ~QUEUE_SWEEPING;
         }
+        once_sweep(m, q, budget);
         sweep_retention(m, q, budget);
         sweep_expect(m, q);
     }

@@ -497,6 +497,9 @@ static bool is_at_limit(const struct queue *q, const struct op_send *op)
         uint64_t size =
             (uint64_t)op->entries[i].body.len + op->entries[i].attributes.len;
 
+        if (op->entries[i].dedup_id.data != NULL) {
+            return false; /* a repeat needs no room */
+        }
         smallest = size < smallest ? size : smallest;
     }
     return (messages != 0 && queue_messages(q) >= messages) ||

@@ -205,6 +205,7 @@ static uint8_t *fields_write(uint8_t *p, const struct slice field[FIELDS])
 struct cutter {
     struct store *store;
     uint64_t id;
+    bool fresh;
     uint32_t part;
     uint8_t *at;   /* in the current part */
     uint32_t room; /* left in it */
@@ -225,7 +226,8 @@ static void cutter_write(struct cutter *c, const uint8_t *data, uint32_t len)
             CHECK(c->room > 0);
             c->left -= c->room;
             c->at = store_put_space(c->store, TREE_BLOB,
-                                    part_key(key, c->id, c->part++), c->room, true);
+                                    part_key(key, c->id, c->part++), c->room,
+                                    c->fresh);
             if (c->at == NULL) {
                 return;
             }
@@ -240,11 +242,12 @@ static void cutter_write(struct cutter *c, const uint8_t *data, uint32_t len)
 }
 
 /* The parts go first, so that the checksum is known when the header is written. */
-static uint32_t put_parts(struct store *s, uint64_t id,
+static uint32_t put_parts(struct store *s, uint64_t id, bool fresh,
                           const struct slice field[FIELDS],
                           const struct op_send_entry *e, uint32_t total, uint32_t crc)
 {
-    struct cutter c = {.store = s, .id = id, .left = total, .crc = crc};
+    struct cutter c = {
+        .store = s, .id = id, .fresh = fresh, .left = total, .crc = crc};
 
     for (int i = 1; i < FIELDS; i++) {
         uint8_t head[5];
@@ -261,8 +264,9 @@ static uint32_t put_parts(struct store *s, uint64_t id,
     return c.crc;
 }
 
-bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
-                 int64_t position_ms, uint32_t priority, const struct op_send_entry *e)
+static bool put_record(struct store *s, uint64_t id, bool fresh, uint32_t queue,
+                       int64_t sent_ms, int64_t position_ms, uint32_t priority,
+                       const struct op_send_entry *e)
 {
     struct slice field[FIELDS];
     uint8_t header[HEADER_BYTES] = {0};
@@ -290,11 +294,11 @@ bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
     bytes_put_u32(header + 40, fields_len);
     crc = crc32c(0, header + 8, HEADER_BYTES - 8);
     if (cut) {
-        crc = put_parts(s, id, field, e, payload, crc);
+        crc = put_parts(s, id, fresh, field, e, payload, crc);
     }
 
     at = store_put_space(s, TREE_MSG, id_key(key, id),
-                         HEADER_BYTES + (cut ? 0 : payload), true);
+                         HEADER_BYTES + (cut ? 0 : payload), fresh);
     if (at == NULL) {
         return cut;
     }
@@ -307,6 +311,19 @@ bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
     bytes_put_u32(header, crc);
     memcpy(at, header, HEADER_BYTES);
     return cut;
+}
+
+bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
+                 int64_t position_ms, uint32_t priority, const struct op_send_entry *e)
+{
+    return put_record(s, id, true, queue, sent_ms, position_ms, priority, e);
+}
+
+bool message_put_again(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
+                       int64_t position_ms, uint32_t priority,
+                       const struct op_send_entry *e)
+{
+    return put_record(s, id, false, queue, sent_ms, position_ms, priority, e);
 }
 
 static bool header_decode(struct slice value, struct message *m)

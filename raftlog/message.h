@@ -111,9 +111,14 @@ struct message {
  * fields. */
 uint32_t message_fields_bytes(const struct op_send_entry *e);
 
-/* Write the record. Returns true when the payload was cut. */
+/* Write the record of a new id, greater than every other. Returns true when the payload
+ * was cut. */
 bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
                  int64_t position_ms, uint32_t priority, const struct op_send_entry *e);
+/* The same for an id whose record was deleted. */
+bool message_put_again(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
+                       int64_t position_ms, uint32_t priority,
+                       const struct op_send_entry *e);
 /* Only the header: cheap, unverified. False when there is no such message. */
 bool message_peek(struct store *s, uint64_t id, struct message *m);
 /* All of it, verified; slices are borrowed until the next write, or from the arena

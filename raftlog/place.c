@@ -7,6 +7,7 @@
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/keys.h"
+#include "raftlog/once.h"
 
 #define MOVED_BYTES 28u
 
@@ -434,6 +435,7 @@ void place_settle_retention(struct machine *m, struct queue *q)
     }
     q->earliest_ms[LANE_CHORE] =
         oldest == INT64_MAX ? INT64_MAX : retention_end(q, oldest);
+    once_expect(m, q);
     queue_changed(&m->queues, q);
     queue_touch(&m->queues, q);
 }

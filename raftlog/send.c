@@ -2,6 +2,7 @@
 #include "raftlog/apply.h"
 #include "raftlog/due.h"
 #include "raftlog/keys.h"
+#include "raftlog/once.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/retry.h"
@@ -68,11 +69,9 @@ static int check_fields(struct machine *m, const struct queue *q,
         return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "ttl", 1,
                              LIMIT_DELAY_HARD_MS);
     }
-    if (e->group.data != NULL || e->dedup_id.data != NULL) {
-        return refuse(arena, error, HF_E_INVALID_ARGUMENT,
-                      e->group.data != NULL ? "group" : "dedup_id",
-                      "%s is not supported by this version: leave it out",
-                      e->group.data != NULL ? "group" : "dedup_id");
+    if (e->group.data != NULL) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "group",
+                      "group is not supported by this version: leave it out");
     }
     if (e->retry.data != NULL) {
         return retry_parse(e->retry, arena, &policy, error);
@@ -119,6 +118,66 @@ int send_decide_due(struct machine *m, const struct queue *q,
     return HF_OK;
 }
 
+/* A replacement puts the message off to at most max_push_back after its first send. */
+static int64_t push_back(const struct queue *q, const struct once *once, int64_t due_ms)
+{
+    int64_t most = q->config.value[QUEUE_max_push_back];
+    int64_t now_due =
+        once->place.state == MESSAGE_READY ? once->slot.position_ms : once->place.due_ms;
+
+    if (most == 0 || due_ms <= now_due || due_ms <= once->sent_ms + most) {
+        return due_ms;
+    }
+    return now_due > once->sent_ms + most ? now_due : once->sent_ms + most;
+}
+
+/* The message that is to be replaced leaves whole; what it went through stays. Receipts
+ * of it count no more: whoever held it has not seen the new content. */
+static void make_room(struct machine *m, struct queue *q, struct once *once,
+                      struct slot *slot)
+{
+    place_drop(m, q, once->place.state);
+    (void)place_forget(m, q, once->id, &once->slot);
+    *slot = once->slot;
+    slot->flags = 0;
+    slot->expires_ms = 0;
+    slot->epoch += slot->epoch != 0;
+    slot->version++;
+}
+
+static bool write_message(struct machine *m, const struct queue *q,
+                          const struct once *once, int64_t due_ms, uint32_t priority,
+                          const struct op_send_entry *e)
+{
+    return once->kind == ONCE_REPLACE
+               ? message_put_again(m->store, once->id, q->number, once->sent_ms, due_ms,
+                                   priority, e)
+               : message_put(m->store, once->id, q->number, once->sent_ms, due_ms,
+                             priority, e);
+}
+
+static void answer(struct machine *m, const struct once *once,
+                   struct op_send_result *result)
+{
+    result->id = machine_message_id(m, once->sent_ms, once->id);
+    result->state = once->state;
+    result->due_ms = once->due_ms;
+    result->duplicate = once->kind != ONCE_NEW;
+    result->replaced = once->kind == ONCE_REPLACE;
+}
+
+/* A replacement has its place already; only what it is larger counts. */
+static bool is_full_for(const struct queue *q, const struct once *once, uint64_t bytes)
+{
+    uint64_t most = (uint64_t)q->config.value[QUEUE_max_bytes];
+
+    if (once->kind != ONCE_REPLACE) {
+        return queue_is_full(q, bytes);
+    }
+    return most != 0 && bytes > once->slot.bytes &&
+           q->bytes - once->slot.bytes + bytes > most;
+}
+
 static void send_one(struct machine *m, struct queue *q, const struct op_send_entry *e,
                      struct op_send_result *result)
 {
@@ -128,7 +187,7 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
     struct slot slot = {0};
     struct place place = {.state = MESSAGE_READY};
     int64_t due_ms = m->now_ms;
-    uint64_t id;
+    struct once once = {.kind = ONCE_NEW};
 
     if (check_fields(m, q, e, &result->error) != HF_OK ||
         send_decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
@@ -139,7 +198,17 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
                             limit);
         return;
     }
-    if (queue_is_full(q, bytes)) {
+    if (e->dedup_id.data != NULL) {
+        once_find(m, q, e, &once);
+        if (once.kind == ONCE_DUPLICATE) {
+            answer(m, &once, result);
+            return;
+        }
+        if (once.kind == ONCE_REPLACE) {
+            due_ms = push_back(q, &once, due_ms);
+        }
+    }
+    if (is_full_for(q, &once, bytes)) {
         (void)refuse(&m->arena, &result->error, HF_E_QUEUE_FULL, "queue",
                      "the queue holds %llu messages and %llu bytes: consume or raise "
                      "max_messages "
@@ -149,35 +218,43 @@ static void send_one(struct machine *m, struct queue *q, const struct op_send_en
         return;
     }
 
-    id = m->next_id++;
+    if (once.kind == ONCE_REPLACE) {
+        make_room(m, q, &once, &slot);
+    } else {
+        once.id = m->next_id++;
+        once.sent_ms = m->now_ms;
+    }
     slot.priority = e->priority != 0
                         ? e->priority
                         : (uint32_t)q->config.value[QUEUE_priority_default];
     slot.bytes = (uint32_t)bytes;
     slot.position_ms = due_ms;
     slot.flags = e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
-    if (message_put(m->store, id, q->number, m->now_ms, due_ms, slot.priority, e)) {
+    if (write_message(m, q, &once, due_ms, slot.priority, e)) {
         slot.flags |= SLOT_CUT;
     }
     if (keys_any(e->keys)) {
         slot.flags |= SLOT_KEYED;
-        keys_put(m, q->number, id, e->keys);
+        keys_put(m, q->number, once.id, e->keys);
     }
     if (e->ttl.set) {
         slot.expires_ms = due_ms + e->ttl.value;
-        due_put(m, q, LANE_EXPIRE, slot.expires_ms, id, slice_of(nothing, 1));
+        due_put(m, q, LANE_EXPIRE, slot.expires_ms, once.id, slice_of(nothing, 1));
     }
     if (due_ms > m->now_ms) {
         place.state = MESSAGE_SCHEDULED;
         place.due_ms = due_ms;
     }
-    place_put(m, q, id, &slot, place);
+    place_put(m, q, once.id, &slot, place);
     q->bytes += bytes;
-    q->sent++;
+    q->sent += once.kind == ONCE_NEW;
 
-    result->id = machine_message_id(m, m->now_ms, id);
-    result->state = place.state;
-    result->due_ms = due_ms;
+    once.state = place.state;
+    once.due_ms = due_ms;
+    if (e->dedup_id.data != NULL) {
+        once_put(m, q, e, &once);
+    }
+    answer(m, &once, result);
 }
 
 void apply_send(struct machine *m, const struct apply *a)
@@ -210,7 +287,8 @@ void apply_send(struct machine *m, const struct apply *a)
 
         send_one(m, q, &op->entries[i], r);
         m->chain =
-            machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56));
+            machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56) ^
+                                      ((uint64_t)r->duplicate << 55));
     }
     if (numbered) {
         session_end(m, &session, op, &reply->send);

@@ -11,6 +11,9 @@
 #define SESSION_BYTES    48u
 #define SENT_HEAD_BYTES  10u
 #define SENT_ENTRY_BYTES 18u
+#define SENT_STATE       0x0fu
+#define SENT_REPLACED    0x40u
+#define SENT_BEFORE      0x80u /* a duplicate: it was sent at another time */
 
 static bool session_load(struct machine *m, struct slice id, struct session *session)
 {
@@ -137,9 +140,11 @@ static void results_decode(struct machine *m, struct slice value,
                            struct op_send_reply *reply)
 {
     uint32_t count = value.len >= SENT_HEAD_BYTES ? bytes_get_u16(value.data + 8) : 0;
+    const uint8_t *at = value.data + SENT_HEAD_BYTES;
+    const uint8_t *end = value.data + value.len;
     int64_t stamp;
 
-    if (count == 0 || value.len != SENT_HEAD_BYTES + count * SENT_ENTRY_BYTES) {
+    if (count == 0) {
         store_fail(m->store, HF_E_CORRUPT);
         return;
     }
@@ -150,16 +155,29 @@ static void results_decode(struct machine *m, struct slice value,
     }
     reply->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *at = value.data + SENT_HEAD_BYTES + i * SENT_ENTRY_BYTES;
         struct op_send_result *r = &reply->results[i];
+        uint32_t len = SENT_ENTRY_BYTES;
+        int64_t sent_ms = stamp;
 
+        if (end - at >= (ptrdiff_t)len && (at[1] & SENT_BEFORE) != 0) {
+            len += 8;
+        }
+        if (end - at < (ptrdiff_t)len) {
+            store_fail(m->store, HF_E_CORRUPT);
+            return;
+        }
+        if (len > SENT_ENTRY_BYTES) {
+            sent_ms = bytes_get_i64(at + SENT_ENTRY_BYTES);
+        }
         r->error.status = status_from_wire(at[0]);
         if (r->error.status == HF_OK) {
-            r->state = (enum message_state)at[1];
-            r->id = machine_message_id(m, stamp, bytes_get_u64(at + 2));
+            r->state = (enum message_state)(at[1] & SENT_STATE);
+            r->id = machine_message_id(m, sent_ms, bytes_get_u64(at + 2));
             r->due_ms = bytes_get_i64(at + 10);
             r->duplicate = true;
+            r->replaced = (at[1] & SENT_REPLACED) != 0;
         }
+        at += len;
     }
 }
 
@@ -223,12 +241,14 @@ static void window_move(struct machine *m, struct session *session, uint64_t seq
 void session_end(struct machine *m, struct session *session, const struct op_send *op,
                  const struct op_send_reply *reply)
 {
+    uint32_t len = SENT_HEAD_BYTES + reply->count * SENT_ENTRY_BYTES;
     uint32_t accepted = 0;
     uint8_t key[16];
     uint8_t *at;
 
     for (uint32_t i = 0; i < reply->count; i++) {
         accepted += reply->results[i].error.status == HF_OK;
+        len += reply->results[i].duplicate ? 8 : 0;
     }
     session->used_ms = m->now_ms;
     if (accepted == 0) {
@@ -240,8 +260,7 @@ void session_end(struct machine *m, struct session *session, const struct op_sen
     }
     session_store(m, session);
     at = store_put_space(m->store, TREE_SENT,
-                         sent_key(key, session->number, op->sequence),
-                         SENT_HEAD_BYTES + reply->count * SENT_ENTRY_BYTES, false);
+                         sent_key(key, session->number, op->sequence), len, false);
     if (at == NULL) {
         return;
     }
@@ -252,10 +271,15 @@ void session_end(struct machine *m, struct session *session, const struct op_sen
         const struct op_send_result *r = &reply->results[i];
 
         at[0] = (uint8_t)-r->error.status;
-        at[1] = (uint8_t)r->state;
+        at[1] = (uint8_t)((unsigned)r->state | (r->replaced ? SENT_REPLACED : 0) |
+                          (r->duplicate ? SENT_BEFORE : 0));
         bytes_put_u64(at + 2, r->id.low);
         bytes_put_i64(at + 10, r->due_ms);
         at += SENT_ENTRY_BYTES;
+        if (r->duplicate) {
+            bytes_put_i64(at, (int64_t)(r->id.high >> 16));
+            at += 8;
+        }
     }
 }
 

@@ -11,7 +11,7 @@
  *     i64 filed (time of its chore record), u64 highest sequence
  * `sent`, key internal number u64, sequence u64: i64 stamp, u16 count, then per entry
  * u8 status (wire number),
- *     u8 state, u64 id, i64 due
+ *     u8 state and SENT_... bits, u64 id, i64 due, and i64 sent if SENT_BEFORE says so
  * `due`, queue 0, lane CHORE, time, internal number: the 16 bytes of the session. When
  * it fires, a session
  *     that was used since is filed again, one that was not is forgotten, one that was

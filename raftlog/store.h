@@ -48,7 +48,9 @@
     X(GONE, gone, 13)                                                                  \
     X(DEAD, dead, 12)                                                                  \
     X(KEY, key, 14)                                                                    \
-    X(PLAN, plan, 17)
+    X(PLAN, plan, 17)                                                                  \
+    X(ONCE, once, 16)                                                                  \
+    X(ONCE_LOOK, once_look, 24)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -5,6 +5,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
+#include "raftlog/once.h"
 #include "raftlog/place.h"
 
 #include <stdarg.h>
@@ -47,6 +48,7 @@ struct verify {
     struct tally *tallies; /* one per queue, in the table's order */
     uint64_t names;
     uint64_t sessions;
+    uint64_t once; /* records of dedup ids, less their looks */
 };
 
 static int wrong(struct verify *v, const char *format, ...)
@@ -345,6 +347,42 @@ static int see_session(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
+static int see_once(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint8_t look[ONCE_LOOK_KEY_BYTES];
+    struct once once;
+    struct slice found;
+
+    if (key.len != ONCE_KEY_BYTES || once_decode(value, &once) != HF_OK ||
+        once.id == 0 || once.id >= v->m->next_id) {
+        return wrong(v, "a record of a dedup id is damaged");
+    }
+    memcpy(look, key.data, 4);
+    bytes_put_i64(look + 4, once.look_ms);
+    memcpy(look + 12, key.data + 4, ONCE_KEY_BYTES - 4);
+    v->once++;
+    return store_get(v->m->store, TREE_ONCE_LOOK, slice_of(look, sizeof look), &found)
+               ? HF_OK
+               : wrong(v, "the dedup id of message %llu is never looked at again",
+                       (unsigned long long)once.id);
+}
+
+static int see_once_look(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const struct queue *q = queue_find_number(&v->m->queues, bytes_get_u32(key.data));
+
+    (void)value;
+    if (q == NULL || v->once-- == 0) {
+        return wrong(v, "a look at a dedup id that is not there");
+    }
+    return (q->flags & QUEUE_DELETED) != 0 ||
+                   q->earliest_ms[LANE_CHORE] <= bytes_get_i64(key.data + 4)
+               ? HF_OK
+               : wrong(v, "a dedup id of queue %u is looked at too late", q->number);
+}
+
 static int compare_queue(struct verify *v, const struct queue *q, const struct tally *t)
 {
     int64_t retention = q->config.value[QUEUE_retention];
@@ -436,6 +474,7 @@ static int read_all(struct verify *v)
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
         {TREE_KEY, see_key},
+        {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {

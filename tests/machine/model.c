@@ -29,7 +29,8 @@ void model_config_defaults(struct model_config *c)
                                .retry_initial = 1000,
                                .retry_multiplier = 2,
                                .retry_max = 60000,
-                               .retry_jitter = 20};
+                               .retry_jitter = 20,
+                               .dedup_window = 300000};
 }
 
 void model_init(struct model *m)
@@ -288,6 +289,11 @@ void model_fire(struct model *m, uint32_t queue_number)
             fire_one(m, msg->id);
         }
     }
+    for (int i = 0; i < MODEL_QUEUES; i++) {
+        if (m->queues[i].exists && m->queues[i].number == queue_number) {
+            model_once_fire(m, i);
+        }
+    }
 }
 
 void model_grace(struct model *m, int64_t until_ms)
@@ -427,6 +433,7 @@ static bool apply_delete(struct model *m, const struct op_queue_delete *op,
         }
     }
     n = empty(m, i);
+    model_once_drop(m, i);
     m->queues[i].exists = false;
     return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
@@ -531,6 +538,9 @@ static bool check_send_entry(struct model *m, int queue, const struct op_send_en
     int wanted = model_send_verdict(m, queue, e, &due_ms);
     const struct model_message *msg;
 
+    if (e->dedup_id.data != NULL) {
+        return model_once_send(m, queue, e, got, accepted);
+    }
     if (!model_same_status(m, got->error.status, wanted) || wanted != HF_OK) {
         return wanted == got->error.status;
     }
@@ -565,7 +575,9 @@ static bool check_repeat(struct model *m, const struct model_result *r,
         }
         if (g->error.status == HF_OK &&
             (g->id.low != r->entries[i].id || g->state != r->entries[i].state ||
-             g->due_ms != r->entries[i].due_ms || !g->duplicate)) {
+             g->due_ms != r->entries[i].due_ms || !g->duplicate ||
+             g->replaced != r->entries[i].replaced ||
+             g->id.high >> 16 != (uint64_t)r->entries[i].sent_ms)) {
             return model_differ(m, "result %u of a repeat differs", i);
         }
     }
@@ -596,6 +608,8 @@ static void keep_results(struct model_session *s, uint64_t sequence,
         r->entries[i].id = got->results[i].id.low;
         r->entries[i].state = got->results[i].state;
         r->entries[i].due_ms = got->results[i].due_ms;
+        r->entries[i].sent_ms = (int64_t)(got->results[i].id.high >> 16);
+        r->entries[i].replaced = got->results[i].replaced;
     }
 }
 

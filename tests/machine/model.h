@@ -14,13 +14,14 @@
 #define MODEL_SESSIONS 3
 #define MODEL_RESULTS  64
 #define MODEL_ATTEMPTS 64
+#define MODEL_ONCE     512
 #define MODEL_KEYS     6 /* k0, k1, ... */
 
 struct model_config {
     int64_t lease, delay, max_delay, overflow, max_message_bytes, max_messages,
         max_bytes, retention, max_failures, by_deliveries, max_lease_total,
         max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
-        retry_max, retry_jitter;
+        retry_max, retry_jitter, dedup_window, dedup_scope, dedup_mode, max_push_back;
     char dead_letter[16]; /* a name, zero-filled */
 };
 
@@ -65,6 +66,8 @@ struct model_result {
         uint64_t id;
         enum message_state state;
         int64_t due_ms;
+        int64_t sent_ms;
+        bool replaced;
     } entries[8];
 };
 
@@ -75,6 +78,15 @@ struct model_session {
     uint64_t highest;
     struct model_result results[MODEL_RESULTS];
     uint32_t result_count;
+};
+
+/* What was sent under a dedup id. */
+struct model_once {
+    uint32_t queue; /* number */
+    char scope[8], id[8];
+    uint64_t message;
+    int64_t sent_ms, due_ms, look_ms;
+    enum message_state state;
 };
 
 struct model_attempt {
@@ -97,6 +109,8 @@ struct model {
     struct model_session sessions[MODEL_SESSIONS];
     struct model_attempt attempts[MODEL_ATTEMPTS];
     uint32_t attempt_count;
+    struct model_once once[MODEL_ONCE];
+    uint32_t once_count;
     uint64_t next_id;
     uint32_t next_queue;
     int64_t now_ms;

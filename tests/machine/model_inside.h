@@ -50,6 +50,12 @@ bool model_check_delivery(struct model *m, const struct model_message *msg,
 /* Which of k0, k1, ... are in a list of keys. */
 uint32_t model_keys(struct slice keys);
 
+/* An entry with a dedup id. */
+bool model_once_send(struct model *m, int queue, const struct op_send_entry *e,
+                     const struct op_send_result *got, bool *accepted);
+void model_once_fire(struct model *m, int queue);
+void model_once_drop(struct model *m, int queue);
+
 bool model_modify(struct model *m, const struct op_modify *op,
                   const struct op_reply *reply);
 

@@ -103,6 +103,8 @@ static const struct attribute_draw attribute_draws[] = {
     {"retry_multiplier", FIELD_OF(retry_multiplier), {2, 1, 3, 100}},
     {"retry_max", FIELD_OF(retry_max), {60000, 100, 1000000, 60000}},
     {"retry_jitter", FIELD_OF(retry_jitter), {20, 0, 100, 7}},
+    {"dedup_window", FIELD_OF(dedup_window), {300000, 0, 5000, 100000}},
+    {"max_push_back", FIELD_OF(max_push_back), {0, 1, 10000, 300000}},
 };
 
 /* A few attributes, in the wire's words and in the model's. */
@@ -110,6 +112,7 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
 {
     static const char *const overflow[] = {"refuse", "clamp", "deliver_now"};
     static const char *const retry[] = {"exponential", "fixed", "linear"};
+    static const char *const dedup[] = {"window", "until_done", "replace"};
     static const char *const by[] = {"failures", "deliveries"};
     struct op_buffer pairs = {0};
     struct op_buffer map = {0};
@@ -143,6 +146,18 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
         config->by_deliveries = (int64_t)below(e, 2);
         pack_text(&pairs, slice_text("max_failures_by"));
         pack_text(&pairs, slice_text(by[config->by_deliveries]));
+        count++;
+    }
+    if (one_in(e, 3)) {
+        config->dedup_mode = (int64_t)below(e, 3);
+        pack_text(&pairs, slice_text("dedup_mode"));
+        pack_text(&pairs, slice_text(dedup[config->dedup_mode]));
+        count++;
+    }
+    if (one_in(e, 6)) {
+        config->dedup_scope = (int64_t)below(e, 2);
+        pack_text(&pairs, slice_text("dedup_scope"));
+        pack_text(&pairs, slice_text(config->dedup_scope == 1 ? "group" : "queue"));
         count++;
     }
     if (one_in(e, 8)) {
@@ -235,6 +250,11 @@ static void draw_entry(struct episode *e, struct op_send_entry *entry)
     }
     if (one_in(e, 5)) {
         entry->keys = draw_keys(e);
+    }
+    if (one_in(e, 4)) {
+        static const char *const ids[] = {"d0", "d1", "d2", "d3", "d4", "d5"};
+
+        entry->dedup_id = slice_text(ids[below(e, 6)]);
     }
 }
 

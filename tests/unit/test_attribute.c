@@ -135,7 +135,7 @@ static void unknown_attribute_lists_near_names(void **state)
     assert_int_equal(parse(r, rig_attribute(r, "zzzzzzzzzzzz", 1), &c, &error),
                      HF_E_INVALID_ARGUMENT);
     assert_false(says(error.message, "did you mean"));
-    assert_int_equal(parse(r, rig_attribute(r, "dedup_window", 1), &c, &error),
+    assert_int_equal(parse(r, rig_attribute(r, "on_expiry", 1), &c, &error),
                      HF_E_INVALID_ARGUMENT);
     assert_true(says(error.message, "not supported by this version"));
 }

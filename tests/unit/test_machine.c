@@ -701,10 +701,6 @@ static void promises_not_kept_are_refused(void **state)
     q.send.count = 1;
     reply = rig_apply(r, &q);
     assert_int_equal(reply->send.results[0].error.status, HF_E_INVALID_ARGUMENT);
-    e.group = (struct slice){NULL, 0};
-    e.dedup_id = slice_text("d");
-    reply = rig_apply(r, &q);
-    assert_int_equal(reply->send.results[0].error.status, HF_E_INVALID_ARGUMENT);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
