@@ -5,9 +5,11 @@
  *                                             -> answer, or back in line
  *                                    -> timeout, gone, or its session is closed
  *
- * The raw field map of a request is what its command carries. Only a receive that is
- * offered less than it asked for is encoded anew, with the smaller max. */
+ * The raw field map of a request is what its command carries. Encoded anew are a receive
+ * that is offered less than it asked for, with the smaller max; and a rule by a
+ * calendar, with its time zone compiled. */
 #include "broker/dispatch.h"
+#include "broker/zoneinfo.h"
 #include "proto/check.h"
 #include "proto/planted.h"
 
@@ -808,6 +810,9 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     case OP_SCHEDULE_COUNT:
         machine_schedule_count(m, &request->schedule_count, &d->arena, &reply);
         break;
+    case OP_RECUR_LIST:
+        machine_recur_list(m, &request->recur_list, &d->arena, &reply);
+        break;
     default:
         machine_stats(m, &request->stats, now_ms, &d->arena, &reply);
         break;
@@ -851,7 +856,7 @@ static void session_unhold(struct dispatch_session *s, const struct op_settle *o
 static bool needs_space(enum op_code op)
 {
     return op == OP_SEND || op == OP_QUEUE_CREATE || op == OP_SESSION_OPEN ||
-           op == OP_NOOP;
+           op == OP_NOOP || op == OP_RECUR_SET;
 }
 
 static void propose(struct dispatch *d, struct dispatch_session *s,
@@ -896,6 +901,39 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
     }
 }
 
+/* A rule with a time zone is proposed with the zone as this node knows it now. What a
+ * client says of it does not count. */
+static void propose_recur(struct dispatch *d, struct dispatch_session *s,
+                          const struct op_request *request, uint64_t start_ns)
+{
+    struct op_request own = *request;
+    struct op_error error = {0};
+    uint8_t zone[ZONE_BYTES_MAX];
+    size_t len = 0;
+    char why[256];
+    int rc = HF_OK;
+
+    own.recur_set.zone_data = (struct slice){NULL, 0};
+    if (own.recur_set.zone.data != NULL) {
+        rc = zoneinfo_read(own.recur_set.zone, raftlog_now_ms(d->log), zone, &len, why,
+                           sizeof why);
+        own.recur_set.zone_data = slice_of(zone, (uint32_t)len);
+        error.element = slice_text("zone");
+        error.message = slice_text(why);
+    }
+    d->scratch.len = 0;
+    if (rc == HF_OK && op_encode_fields(&own, &d->scratch) != HF_OK) {
+        op_buffer_done(&d->scratch);
+        error = (struct op_error){0};
+        rc = HF_E_MEMORY_LOW;
+    }
+    if (rc != HF_OK) {
+        session_refuse(d, s, request, rc, &error, start_ns);
+        return;
+    }
+    propose(d, s, &own, slice_of(d->scratch.data, d->scratch.len), start_ns);
+}
+
 /* ---- one request ---- */
 
 static void route(struct dispatch *d, struct dispatch_session *s,
@@ -927,6 +965,7 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_GET:
     case OP_SCHEDULE_COUNT:
     case OP_STATS:
+    case OP_RECUR_LIST:
         answer_read(d, s, request, start_ns);
         break;
     case OP_MEMBER_ADD:
@@ -937,6 +976,9 @@ static void route(struct dispatch *d, struct dispatch_session *s,
         break;
     case OP_RECEIVE:
         receive_begin(d, s, request, fields, start_ns);
+        break;
+    case OP_RECUR_SET:
+        propose_recur(d, s, request, start_ns);
         break;
     default:
         if (op_is_logged(request->op)) {

@@ -385,6 +385,7 @@ static const struct field recur_set[] = {
     I64(EVERY, op_recur_set, every_ms, LIMIT_EVERY_MIN_MS, LIMIT_DELAY_HARD_MS, 0),
     TEXT(CRON, op_recur_set, cron, 1, LIMIT_CRON, 0),
     TEXT(ZONE, op_recur_set, zone, 1, LIMIT_ZONE, 0),
+    BYTES(ZONE_DATA, op_recur_set, zone_data, 0, LIMIT_ZONE_DATA, 0),
     DEFAULTED(CATCH_UP, op_recur_set, catch_up, CATCH_UP_SKIP, CATCH_UP_ALL,
               CATCH_UP_SKIP),
     DEFAULTED(OVERLAP, op_recur_set, overlap, OVERLAP_ALLOW, OVERLAP_SKIP,

@@ -198,7 +198,8 @@
     X(HASH, 181, "hash", "bytes")                                                      \
     X(SCOPE, 182, "scope", "text")                                                     \
     X(RIGHTS, 183, "rights", "uint")                                                   \
-    X(GRANTS, 184, "grants", "maps")
+    X(GRANTS, 184, "grants", "maps")                                                   \
+    X(ZONE_DATA, 210, "zone_data", "bytes")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,

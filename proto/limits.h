@@ -49,6 +49,7 @@
 #define LIMIT_RATE 1000000u             /* messages per second of a redrive */
 #define LIMIT_CRON 256u
 #define LIMIT_ZONE 64u                  /* name of a time zone */
+#define LIMIT_ZONE_DATA 4096u           /* a time zone, compiled */
 #define LIMIT_DEAD_LETTERS 8u           /* moves to a dead-letter queue that a message remembers */
 
 /* Times. */

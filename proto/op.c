@@ -1351,6 +1351,10 @@ static int check_recur_set(struct decode *d, const struct op_recur_set *recur)
         return refuse(d, HF_E_INVALID_ARGUMENT, "zone",
                       "has no meaning here: it belongs to cron");
     }
+    if (recur->zone_data.data != NULL && recur->zone.data == NULL) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "zone_data",
+                      "has no meaning here: it belongs to zone");
+    }
     return check_template(d, recur->template);
 }
 

@@ -471,6 +471,7 @@ struct op_recur_set {
     int64_t every_ms;               /* this or cron; 0 = absent */
     struct slice cron;              /* second minute hour day month weekday */
     struct slice zone;              /* of cron; absent = UTC */
+    struct slice zone_data;         /* the zone, compiled by the node that proposes it */
     enum recur_catch_up catch_up;   /* default SKIP */
     enum recur_overlap overlap;     /* default ALLOW */
     struct optional_ms until;       /* fires no later than this */

@@ -22,6 +22,8 @@ void apply_queue_delete(struct machine *m, const struct apply *a);
 void apply_queue_purge(struct machine *m, const struct apply *a);
 void apply_kick(struct machine *m, const struct apply *a);
 void apply_modify(struct machine *m, const struct apply *a);
+void apply_recur_set(struct machine *m, const struct apply *a);
+void apply_recur_remove(struct machine *m, const struct apply *a);
 void apply_session_open(struct machine *m, const struct apply *a);
 void apply_send(struct machine *m, const struct apply *a);
 void apply_receive(struct machine *m, const struct apply *a);
@@ -41,6 +43,10 @@ int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
                       struct op_error *error);
 int check_kick(struct machine *m, const struct op_kick *op, struct op_error *error);
 int check_modify(struct machine *m, const struct op_modify *op, struct op_error *error);
+int check_recur_set(struct machine *m, const struct op_recur_set *op,
+                    struct op_error *error);
+int check_recur_remove(struct machine *m, const struct op_recur_remove *op,
+                       struct op_error *error);
 int check_session_open(struct machine *m, const struct op_session_open *op,
                        struct op_error *error);
 int check_send(struct machine *m, const struct op_send *op, struct op_error *error);
@@ -53,6 +59,14 @@ int check_settle(struct machine *m, const struct op_settle *op, struct op_error 
 int send_decide_due(struct machine *m, const struct queue *q,
                     const struct op_send_entry *e, int64_t *due_ms,
                     struct op_error *error);
+
+/* Would the queue take such a message at all, full or not? */
+int send_check(struct machine *m, const struct queue *q, const struct op_send_entry *e,
+               struct op_error *error);
+/* Send one message to a queue that is there. `result` is zeroed; it says what came of
+ * it. */
+void send_message(struct machine *m, struct queue *q, const struct op_send_entry *e,
+                  struct op_send_result *result);
 
 /* An array of the reply; the store fails with HF_E_MEMORY_LOW when there is no memory.
  */

@@ -2,7 +2,8 @@
  * of time.
  *
  * `due`, key: queue u32, lane u8 (enum lane), due i64, id u64; value: a slot (lanes
- * LEASE and SCHEDULED), one zero byte (EXPIRE), a session id (queue 0, lane CHORE).
+ * LEASE and SCHEDULED), one zero byte (EXPIRE), a session id (queue 0, lane CHORE), a
+ * recurring message (queue 0, lane SCHEDULED: recur.h).
  *
  * The hot record of each queue holds a lower bound of the earliest deadline of each
  * lane (I2), so that the leader's wheel knows queues, not messages, and a new leader

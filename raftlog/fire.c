@@ -12,6 +12,7 @@
 #include "raftlog/due.h"
 #include "raftlog/lease.h"
 #include "raftlog/once.h"
+#include "raftlog/recur.h"
 #include "raftlog/session.h"
 #include "raftlog/sweep.h"
 
@@ -130,8 +131,8 @@ static void fire_ttl(struct machine *m, struct queue *q, uint32_t *budget)
 static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
 {
     if ((q->flags & QUEUE_DELETED) != 0) {
-        if (plan_sweep(m, q, budget) && sweep_step(m, q, budget) &&
-            once_drop(m, q, budget)) {
+        if (plan_sweep(m, q, budget) && recur_sweep(m, q, budget) &&
+            sweep_step(m, q, budget) && once_drop(m, q, budget)) {
             queue_remove(&m->queues, m->store, q);
         } else {
             queue_touch(&m->queues, q);
@@ -170,6 +171,7 @@ uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count)
             spend(&budget, gone_sweep(m, budget));
             spend(&budget, attempt_sweep(m, budget));
             spend(&budget, session_sweep(m, budget));
+            spend(&budget, recur_fire(m, budget));
             m->chores_touched = true;
             continue;
         }

@@ -53,6 +53,9 @@ static void meta_store(struct machine *m)
     bytes_put_i64(at + 72, m->attempt_due_ms);
     bytes_put_i64(at + 80, m->gone_due_ms);
     bytes_put_u64(at + 88, m->next_session);
+    bytes_put_i64(at + 96, m->recur_due_ms);
+    bytes_put_u64(at + 104, m->next_recur);
+    bytes_put_u32(at + 112, m->recurs);
     store_put(m->store, TREE_META, slice_of(&meta_tag, 1), slice_of(at, sizeof at));
 }
 
@@ -82,6 +85,9 @@ static int meta_load(struct machine *m)
     m->attempt_due_ms = bytes_get_i64(at + 72);
     m->gone_due_ms = bytes_get_i64(at + 80);
     m->next_session = bytes_get_u64(at + 88);
+    m->recur_due_ms = bytes_get_i64(at + 96);
+    m->next_recur = bytes_get_u64(at + 104);
+    m->recurs = bytes_get_u32(at + 112);
     return HF_OK;
 }
 
@@ -94,6 +100,8 @@ static void meta_init(struct machine *m, uint16_t shard)
     m->session_due_ms = INT64_MAX;
     m->attempt_due_ms = INT64_MAX;
     m->gone_due_ms = INT64_MAX;
+    m->recur_due_ms = INT64_MAX;
+    m->next_recur = 1;
 }
 
 /* ---- open and close ---- */
@@ -334,6 +342,12 @@ static bool apply_request(struct machine *m, const struct apply *a)
     case OP_MODIFY:
         apply_modify(m, a);
         return true;
+    case OP_RECUR_SET:
+        apply_recur_set(m, a);
+        return true;
+    case OP_RECUR_REMOVE:
+        apply_recur_remove(m, a);
+        return true;
     case OP_NOOP:
         return true;
     default:
@@ -545,6 +559,10 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_kick(m, &request->kick, error);
     case OP_MODIFY:
         return check_modify(m, &request->modify, error);
+    case OP_RECUR_SET:
+        return check_recur_set(m, &request->recur_set, error);
+    case OP_RECUR_REMOVE:
+        return check_recur_remove(m, &request->recur_remove, error);
     case OP_NOOP:
         return HF_OK;
     default:

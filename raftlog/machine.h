@@ -22,6 +22,7 @@
 
 #include "proto/op.h"
 #include "raftlog/command.h"
+#include "raftlog/zone.h" /* a RECUR_SET is proposed with its zone compiled */
 
 struct machine;
 
@@ -112,6 +113,8 @@ void machine_get(struct machine *m, const struct op_get *op, struct arena *arena
                  struct op_reply *reply);
 void machine_schedule_count(struct machine *m, const struct op_schedule_count *op,
                             struct arena *arena, struct op_reply *reply);
+void machine_recur_list(struct machine *m, const struct op_recur_list *op,
+                        struct arena *arena, struct op_reply *reply);
 
 /* Would this request be refused for its content alone (bounds, attribute names, sizes,
  * full queue)? The leader asks before proposing; apply asks again. HF_OK or the

@@ -178,8 +178,20 @@ static bool is_full_for(const struct queue *q, const struct once *once, uint64_t
            q->bytes - once->slot.bytes + bytes > most;
 }
 
-static void send_one(struct machine *m, struct queue *q, const struct op_send_entry *e,
-                     struct op_send_result *result)
+int send_check(struct machine *m, const struct queue *q, const struct op_send_entry *e,
+               struct op_error *error)
+{
+    uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
+    int64_t limit = q->config.value[QUEUE_max_message_bytes];
+    int rc = check_fields(m, q, e, error);
+
+    return rc != HF_OK || bytes <= (uint64_t)limit
+               ? rc
+               : refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "body", 0, limit);
+}
+
+void send_message(struct machine *m, struct queue *q, const struct op_send_entry *e,
+                  struct op_send_result *result)
 {
     static const uint8_t nothing[1];
     uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
@@ -285,7 +297,7 @@ void apply_send(struct machine *m, const struct apply *a)
     for (uint32_t i = 0; i < op->count; i++) {
         struct op_send_result *r = &reply->send.results[i];
 
-        send_one(m, q, &op->entries[i], r);
+        send_message(m, q, &op->entries[i], r);
         m->chain =
             machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56) ^
                                       ((uint64_t)r->duplicate << 55));

@@ -10,7 +10,10 @@
  *        next digest
  *    64  i64 earliest session deadline   72  i64 earliest attempt to forget
  *    80  i64 earliest tombstone to forget (lower bounds; INT64_MAX = none)
- *    88  u64 next session number         96  32 bytes reserved (0)
+ *    88  u64 next session number
+ *    96  i64 earliest firing of a recurring message (lower bound)
+ *   104  u64 next number of a rule      112  u32 recurring messages
+ *   116  12 bytes reserved (0)
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
 #define HF_RAFTLOG_STATE_H
@@ -44,6 +47,9 @@ struct machine {
     int64_t attempt_due_ms;
     int64_t gone_due_ms;
     uint64_t next_session;
+    int64_t recur_due_ms;
+    uint64_t next_recur;
+    uint32_t recurs;
     uint16_t shard;
 
     bool chores_touched; /* the leader should look at queue 0 */

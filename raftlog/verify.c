@@ -7,6 +7,7 @@
 #include "raftlog/due.h"
 #include "raftlog/once.h"
 #include "raftlog/place.h"
+#include "raftlog/recur.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -243,7 +244,7 @@ static int see_due(void *ctx, struct slice key, struct slice value)
     struct tally *t = tally_of(v, number, &q);
 
     if (number == 0) {
-        if (due_ms < v->m->session_due_ms) {
+        if (lane == LANE_CHORE && due_ms < v->m->session_due_ms) {
             return wrong(v, "a session chore is due before the bound");
         }
         return HF_OK;
@@ -530,6 +531,9 @@ int machine_verify(struct machine *m, char *why, size_t size)
     }
     if (rc == HF_OK) {
         rc = plan_verify(m, v.view, why, size);
+    }
+    if (rc == HF_OK) {
+        rc = recur_verify(m, v.view, why, size);
     }
     free(v.messages);
     free(v.tallies);

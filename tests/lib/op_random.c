@@ -416,6 +416,9 @@ static void make_recur(struct op_recur_set *recur)
     recur->template->delay.set = false;
     recur->template->deliver_at.set = false;
     recur->template->dedup_id = (struct slice){0};
+    if (recur->cron.data == NULL || recur->zone.data == NULL) {
+        recur->zone_data = (struct slice){0};
+    }
     if (recur->cron.data != NULL) {
         recur->every_ms = 0;
         return;

@@ -47,6 +47,7 @@ void model_done(struct model *m)
 {
     free(m->messages);
     free(m->gone);
+    free(m->recurs);
 }
 
 void model_time(struct model *m, int64_t now_ms)
@@ -435,6 +436,7 @@ static bool apply_delete(struct model *m, const struct op_queue_delete *op,
     n = empty(m, i);
     model_once_drop(m, i);
     m->queues[i].exists = false;
+    model_recur_drop(m, i);
     return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
             model_differ(m, "%llu deleted, should be %llu",
@@ -1254,6 +1256,10 @@ bool model_apply(struct model *m, const struct op_request *request,
         return apply_settle(m, &request->settle, reply);
     case OP_KICK:
         return apply_kick(m, &request->kick, reply);
+    case OP_RECUR_SET:
+        return model_recur_set(m, &request->recur_set, reply);
+    case OP_RECUR_REMOVE:
+        return model_recur_remove(m, &request->recur_remove, reply);
     case OP_MODIFY:
         return model_modify(m, &request->modify, reply);
     default:

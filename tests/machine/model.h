@@ -89,6 +89,20 @@ struct model_once {
     enum message_state state;
 };
 
+struct model_recur {
+    int queue;
+    uint8_t key;
+    int64_t every_ms;
+    int second_step, minute_step; /* a calendar: every so many */
+    enum recur_catch_up catch_up;
+    enum recur_overlap overlap;
+    int64_t until_ms;
+    uint64_t count, number, fired, skipped, last_id;
+    uint32_t body_len, priority, made_up;
+    uint8_t fill;
+    int64_t due_ms, last_ms;
+};
+
 struct model_attempt {
     uint8_t id;
     uint32_t queue; /* number */
@@ -111,6 +125,9 @@ struct model {
     uint32_t attempt_count;
     struct model_once once[MODEL_ONCE];
     uint32_t once_count;
+    struct model_recur *recurs;
+    uint32_t recur_count;
+    uint64_t next_recur;
     uint64_t next_id;
     uint32_t next_queue;
     int64_t now_ms;
@@ -141,6 +158,12 @@ bool model_check_peek(struct model *m, int queue, enum message_state state,
 bool model_check_schedule(struct model *m, int queue,
                           const struct op_schedule_count *op,
                           const struct op_schedule_count_reply *got);
+
+/* Recurring messages that are due: FIRE of queue 0 does this first. */
+void model_recur_fire(struct model *m);
+/* All rules of a queue, in one page. */
+bool model_check_recurs(struct model *m, int queue,
+                        const struct op_recur_list_reply *page);
 
 /* What a GET by key k<n> shows, all of it in one page. */
 bool model_check_get(struct model *m, int queue, int key, const struct op_reply *reply);

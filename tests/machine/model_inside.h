@@ -1,7 +1,8 @@
 /* model_inside.h: what the parts of the model share. One file per noun:
  *
  *   model.c         queues, sends, receives, settling, time
- *   model_modify.c  schedule control, and looking messages up by key */
+ *   model_modify.c  schedule control, and looking messages up by key
+ *   model_recur.c   recurring messages */
 #ifndef HF_TESTS_MACHINE_MODEL_INSIDE_H
 #define HF_TESTS_MACHINE_MODEL_INSIDE_H
 
@@ -58,5 +59,12 @@ void model_once_drop(struct model *m, int queue);
 
 bool model_modify(struct model *m, const struct op_modify *op,
                   const struct op_reply *reply);
+
+bool model_recur_set(struct model *m, const struct op_recur_set *op,
+                     const struct op_reply *reply);
+bool model_recur_remove(struct model *m, const struct op_recur_remove *op,
+                        const struct op_reply *reply);
+/* The queue was deleted. */
+void model_recur_drop(struct model *m, int queue);
 
 #endif

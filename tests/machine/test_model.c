@@ -436,6 +436,39 @@ static void draw_modify(struct episode *e, struct op_request *q)
     }
 }
 
+/* Few, and not often: what they send piles up. */
+static void draw_recur(struct episode *e, struct op_request *q)
+{
+    static const char *const calendars[] = {"*/30 * * * * *", "*/45 */7 * * * *",
+                                            "*/60 */20 * * * *"};
+    struct op_recur_set *op = &q->recur_set;
+
+    if (one_in(e, 4)) {
+        q->op = OP_RECUR_REMOVE;
+        q->recur_remove.queue = queue_name(e);
+        q->recur_remove.key = draw_key(e);
+        return;
+    }
+    q->op = OP_RECUR_SET;
+    op->queue = queue_name(e);
+    op->key = draw_key(e);
+    op->template = arena_get(&e->rig.arena, sizeof *op->template);
+    op->template->body = one_in(e, 4) ? slice_text("x") : slice_text("aaaaaaaaaaaaaaa");
+    op->template->priority = one_in(e, 2) ? 1 + (uint32_t)below(e, 3) : 0;
+    if (one_in(e, 2)) {
+        op->every_ms = 1000 * (1 + (int64_t)below(e, one_in(e, 3) ? 30 : 3000));
+    } else {
+        op->cron = slice_text(calendars[below(e, 3)]);
+    }
+    op->catch_up = (enum recur_catch_up)(1 + below(e, 3));
+    op->overlap = one_in(e, 2) ? OVERLAP_SKIP : OVERLAP_ALLOW;
+    if (one_in(e, 4)) {
+        op->until = (struct optional_ms){true, e->model.now_ms - 1000 +
+                                                   (int64_t)below(e, 600000)};
+    }
+    op->count = op->every_ms < 1000000 || one_in(e, 2) ? 1 + below(e, 8) : 0;
+}
+
 static void draw_request(struct episode *e, struct op_request *q,
                          struct model_config *config)
 {
@@ -450,6 +483,8 @@ static void draw_request(struct episode *e, struct op_request *q,
         draw_settle(e, q);
     } else if (dice < 905) {
         draw_modify(e, q);
+    } else if (dice < 908) {
+        draw_recur(e, q);
     } else if (dice < 930) {
         q->op = OP_QUEUE_CREATE;
         q->queue_create.queue = queue_name(e);
@@ -561,8 +596,10 @@ static void fire_all(struct episode *e)
     if (e->rig.now_ms < e->model.now_ms) {
         e->rig.now_ms = e->model.now_ms;
     }
-    (void)rig_fire(&e->rig, 0); /* due or not, so that both have the time */
+    while (rig_fire(&e->rig, 0) > 0) { /* due or not, so that both have the time */
+    }
     model_time(&e->model, e->rig.now_ms);
+    model_recur_fire(&e->model);
     /* In one order for both: where a dead-letter queue has little room it counts who
      * comes first. */
     for (int i = 0; i < MODEL_QUEUES; i++) {
@@ -641,6 +678,19 @@ static bool compare_schedule(struct episode *e, int queue)
            fail(e, "schedule count");
 }
 
+static bool compare_recurs(struct episode *e, int queue)
+{
+    struct op_recur_list op = {.queue = slice_text(e->model.queues[queue].name),
+                               .limit = LIMIT_LIST};
+    struct op_reply *reply = arena_get(&e->rig.arena, sizeof *reply);
+
+    CHECK(reply != NULL);
+    machine_recur_list(e->rig.machine, &op, &e->rig.arena, reply);
+    return (reply->error.status == HF_OK &&
+            model_check_recurs(&e->model, queue, &reply->recur_list)) ||
+           fail(e, "recurring messages");
+}
+
 static bool compare_key(struct episode *e, int queue)
 {
     struct op_get op = {.queue = slice_text(e->model.queues[queue].name),
@@ -670,7 +720,7 @@ static bool compare(struct episode *e)
         if (!model_check_stats(&e->model, i, info)) {
             return fail(e, "stats");
         }
-        if (!compare_schedule(e, i) || !compare_key(e, i)) {
+        if (!compare_schedule(e, i) || !compare_key(e, i) || !compare_recurs(e, i)) {
             return false;
         }
         for (int s = 0; s < 4; s++) {

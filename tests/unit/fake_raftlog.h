@@ -340,6 +340,15 @@ void machine_schedule_count(struct machine *m, const struct op_schedule_count *o
     reply->schedule_count.total = 5;
 }
 
+void machine_recur_list(struct machine *m, const struct op_recur_list *op,
+                        struct arena *arena, struct op_reply *reply)
+{
+    (void)m;
+    (void)op;
+    (void)arena;
+    reply->recur_list.more = true;
+}
+
 /* ---- applying ---- */
 
 /* A receipt that tells which one it is: all bytes are its number. */
