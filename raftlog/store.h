@@ -50,7 +50,7 @@
     X(KEY, key, 14)                                                                    \
     X(PLAN, plan, 17)                                                                  \
     X(ONCE, once, 16)                                                                  \
-    X(ONCE_LOOK, once_look, 24)\
+    X(ONCE_LOOK, once_look, 24)                                                        \
     X(RECUR, recur, 5)                                                                 \
     X(RULE, rule, 8)
 
