@@ -227,7 +227,8 @@ static bool read_moved(struct machine *m, uint64_t id, struct moved *moved)
     uint8_t key[8];
     struct slice value;
 
-    if (!store_get(m->store, TREE_MOVED, moved_key(key, id), &value)) {
+    /* No message has the number 0; under that key stands the tree's sentinel. */
+    if (id == 0 || !store_get(m->store, TREE_MOVED, moved_key(key, id), &value)) {
         return false;
     }
     if (value.len != MOVED_BYTES) {
