@@ -44,6 +44,7 @@ static struct {
     int nodes;
     int rate;
     bool skew;
+    bool first;
 } options = {.duration_ms = 60000, .nodes = 3, .rate = 400, .skew = true};
 
 struct attack {
@@ -98,7 +99,8 @@ static bool wait_progress(struct attack *a)
 static bool make_trouble(struct attack *a, int64_t end_ms)
 {
     while (probe_mono_ms() < end_ms && !history_full(a->h)) {
-        if (!nemesis_step(&a->n) || workload_hangs(a->w)) {
+        if (!nemesis_step(&a->n) || workload_hangs(a->w) ||
+            (options.first && verdict_count(a->v) > 0)) {
             return false;
         }
         if (probe_random(&a->n.random) % 3 == 0) {
@@ -365,7 +367,7 @@ static _Noreturn void usage(int code)
     fprintf(
         code == 0 ? stdout : stderr,
         "usage: tests/nemesis [--duration 60s] [--seed N] [--nodes 3|5] [--rate N]\n"
-        "                     [--no-skew]\n"
+        "                     [--no-skew] [--first]\n"
         "\n"
         "Start a cluster, let clients work on it, kill, stop, cut, slow down and wipe "
         "nodes as\nthe seed says, heal, and check that nothing that was promised was "
@@ -377,6 +379,7 @@ static _Noreturn void usage(int code)
         "  --rate N      sends per second, about (default 400)\n"
         "  --no-skew     leave wall clocks alone; they are anyway without "
         "libfaketime\n"
+        "  --first       end at the first violation\n"
         "\n"
         "Exit code 0: nothing found; 1: a violation, printed with the history of its "
         "message;\nthe nodes' directory is kept; 2: wrong usage.\n");
@@ -414,6 +417,9 @@ static void parse(int argc, char **argv)
             usage(0);
         } else if (strcmp(argv[i], "--no-skew") == 0) {
             options.skew = false;
+            continue;
+        } else if (strcmp(argv[i], "--first") == 0) {
+            options.first = true;
             continue;
         } else if (value == NULL) {
             usage(2);
