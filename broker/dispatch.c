@@ -807,6 +807,12 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     case OP_GET:
         machine_get(m, &request->get, &d->arena, &reply);
         break;
+    case OP_TOPIC_SHOW:
+        machine_topic_show(m, &request->topic_show, &d->arena, &reply);
+        break;
+    case OP_TOPIC_LIST:
+        machine_topic_list(m, &request->topic_list, &d->arena, &reply);
+        break;
     case OP_SCHEDULE_COUNT:
         machine_schedule_count(m, &request->schedule_count, &d->arena, &reply);
         break;
@@ -855,8 +861,9 @@ static void session_unhold(struct dispatch_session *s, const struct op_settle *o
 
 static bool needs_space(enum op_code op)
 {
-    return op == OP_SEND || op == OP_QUEUE_CREATE || op == OP_SESSION_OPEN ||
-           op == OP_NOOP || op == OP_RECUR_SET;
+    return op == OP_SEND || op == OP_PUBLISH || op == OP_QUEUE_CREATE ||
+           op == OP_TOPIC_CREATE || op == OP_SESSION_OPEN || op == OP_NOOP ||
+           op == OP_RECUR_SET;
 }
 
 static void propose(struct dispatch *d, struct dispatch_session *s,
@@ -964,6 +971,8 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_PEEK:
     case OP_GET:
     case OP_SCHEDULE_COUNT:
+    case OP_TOPIC_SHOW:
+    case OP_TOPIC_LIST:
     case OP_STATS:
     case OP_RECUR_LIST:
         answer_read(d, s, request, start_ns);

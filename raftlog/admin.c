@@ -6,6 +6,7 @@
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/sweep.h"
+#include "raftlog/topic.h"
 
 static int refuse_different(struct machine *m, const struct queue *q,
                             const struct queue_config *wanted, struct op_error *error)
@@ -212,6 +213,7 @@ void apply_queue_delete(struct machine *m, const struct apply *a)
     }
     q = queue_find(&m->queues, op->queue);
     queue_unname(&m->queues, m->store, q);
+    topic_forget_queue(m, q->number);
     a->reply->count.count = raise_floor(m, q, UINT64_MAX);
     m->chain = machine_mix(m->chain, a->reply->count.count);
     if ((q->flags & QUEUE_SWEEPING) == 0 && !once_any(m, q)) {

@@ -49,6 +49,8 @@ int check_recur_remove(struct machine *m, const struct op_recur_remove *op,
                        struct op_error *error);
 int check_session_open(struct machine *m, const struct op_session_open *op,
                        struct op_error *error);
+/* Number and size of the entries, and the numbering, of a send or publish. */
+int check_entries(struct machine *m, const struct op_send *op, struct op_error *error);
 int check_send(struct machine *m, const struct op_send *op, struct op_error *error);
 int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error);
@@ -67,6 +69,14 @@ int send_check(struct machine *m, const struct queue *q, const struct op_send_en
  * it. */
 void send_message(struct machine *m, struct queue *q, const struct op_send_entry *e,
                   struct op_send_result *result);
+
+/* May the queue take a copy now, and when does it become ready? */
+int send_check_copy(struct machine *m, const struct queue *q,
+                    const struct op_send_entry *e, int64_t *due_ms,
+                    struct op_error *error);
+/* A message that shares its payload with others; send_check_copy has said yes. */
+void send_copy(struct machine *m, struct queue *q, const struct op_send_entry *e,
+               int64_t due_ms, uint64_t original);
 
 /* An array of the reply; the store fails with HF_E_MEMORY_LOW when there is no memory.
  */

@@ -29,6 +29,10 @@ int delivery_describe(struct machine *m, const struct queue *q, uint64_t id,
         return rc == HF_E_MESSAGE_NOT_FOUND ? HF_E_CORRUPT : rc;
     }
     out->id = machine_message_id(m, message.sent_ms, id);
+    if (message.original != 0) {
+        out->topic_message_id =
+            machine_message_id(m, message.sent_ms, message.original);
+    }
     out->queue = slice_of(q->name, q->name_len);
     out->body = message.body;
     out->attributes = message.field[FIELD_ATTRIBUTES];

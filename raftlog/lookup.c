@@ -62,7 +62,8 @@ int lookup_message(struct machine *m, struct queue *q, struct message_id id,
                    struct arena *arena, struct lookup *out, struct op_error *error)
 {
     struct message message;
-    bool there = id.low != 0 && message_peek(m->store, id.low, &message);
+    bool there = id.low != 0 && message_peek(m->store, id.low, &message) &&
+                 !message.is_original;
 
     memset(out, 0, sizeof *out);
     if (there && id.high != 0 &&

@@ -14,6 +14,7 @@
 #include "raftlog/refuse.h"
 #include "raftlog/roots.h"
 #include "raftlog/state.h"
+#include "raftlog/topic.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -348,6 +349,21 @@ static bool apply_request(struct machine *m, const struct apply *a)
     case OP_RECUR_REMOVE:
         apply_recur_remove(m, a);
         return true;
+    case OP_TOPIC_CREATE:
+        apply_topic_create(m, a);
+        return true;
+    case OP_TOPIC_DELETE:
+        apply_topic_delete(m, a);
+        return true;
+    case OP_TOPIC_SUBSCRIBE:
+        apply_topic_subscribe(m, a);
+        return true;
+    case OP_TOPIC_UNSUBSCRIBE:
+        apply_topic_unsubscribe(m, a);
+        return true;
+    case OP_PUBLISH:
+        apply_publish(m, a);
+        return true;
     case OP_NOOP:
         return true;
     default:
@@ -563,6 +579,16 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_recur_set(m, &request->recur_set, error);
     case OP_RECUR_REMOVE:
         return check_recur_remove(m, &request->recur_remove, error);
+    case OP_TOPIC_CREATE:
+        return check_topic_create(m, &request->topic_create, error);
+    case OP_TOPIC_DELETE:
+        return check_topic_delete(m, &request->topic_delete, error);
+    case OP_TOPIC_SUBSCRIBE:
+        return check_topic_subscribe(m, &request->topic_subscribe, error);
+    case OP_TOPIC_UNSUBSCRIBE:
+        return check_topic_unsubscribe(m, &request->topic_unsubscribe, error);
+    case OP_PUBLISH:
+        return check_publish(m, &request->publish, error);
     case OP_NOOP:
         return HF_OK;
     default:

@@ -116,6 +116,11 @@ void machine_schedule_count(struct machine *m, const struct op_schedule_count *o
 void machine_recur_list(struct machine *m, const struct op_recur_list *op,
                         struct arena *arena, struct op_reply *reply);
 
+void machine_topic_show(struct machine *m, const struct op_topic_show *op,
+                        struct arena *arena, struct op_reply *reply);
+void machine_topic_list(struct machine *m, const struct op_topic_list *op,
+                        struct arena *arena, struct op_reply *reply);
+
 /* Would this request be refused for its content alone (bounds, attribute names, sizes,
  * full queue)? The leader asks before proposing; apply asks again. HF_OK or the
  * status, with `error` filled; its texts are borrowed until the next machine_check.

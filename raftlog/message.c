@@ -8,7 +8,10 @@
 #define HEADER_BYTES 48u
 #define CUT_ABOVE    65536u
 #define PART_BYTES   4072u
-#define MESSAGE_CUT  1u
+#define MESSAGE_CUT      1u
+#define MESSAGE_COPY     2u
+#define MESSAGE_ORIGINAL 4u
+#define ORIGINAL_BYTES   8u /* payload of a copy */
 
 /* ---- slots ---- */
 
@@ -285,7 +288,7 @@ static bool put_record(struct store *s, uint64_t id, bool fresh, uint32_t queue,
 
     bytes_put_u32(header + 4, 1);
     header[8] = 1;
-    header[9] = cut ? MESSAGE_CUT : 0;
+    header[9] = (uint8_t)((cut ? MESSAGE_CUT : 0) | (queue == 0 ? MESSAGE_ORIGINAL : 0));
     bytes_put_u32(header + 12, queue);
     bytes_put_i64(header + 16, sent_ms);
     bytes_put_i64(header + 24, position_ms);
@@ -326,6 +329,42 @@ bool message_put_again(struct store *s, uint64_t id, uint32_t queue, int64_t sen
     return put_record(s, id, false, queue, sent_ms, position_ms, priority, e);
 }
 
+void message_put_original(struct store *s, uint64_t id, int64_t sent_ms,
+                          uint32_t references, const struct op_send_entry *e)
+{
+    uint8_t key[8];
+    uint8_t value[4];
+
+    (void)put_record(s, id, true, 0, sent_ms, sent_ms, 0, e);
+    bytes_put_u32(value, references);
+    store_put_late(s, TREE_SHARED, id_key(key, id), slice_of(value, sizeof value));
+}
+
+void message_put_copy(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
+                      int64_t position_ms, uint32_t priority, uint64_t original,
+                      const struct op_send_entry *e)
+{
+    uint8_t key[8];
+    uint8_t *at = store_put_space(s, TREE_MSG, id_key(key, id),
+                                  HEADER_BYTES + ORIGINAL_BYTES, true);
+
+    if (at == NULL) {
+        return;
+    }
+    memset(at, 0, HEADER_BYTES);
+    bytes_put_u32(at + 4, 1);
+    at[8] = 1;
+    at[9] = MESSAGE_COPY;
+    bytes_put_u32(at + 12, queue);
+    bytes_put_i64(at + 16, sent_ms);
+    bytes_put_i64(at + 24, position_ms);
+    bytes_put_u32(at + 32, priority);
+    bytes_put_u32(at + 36, e->body.len);
+    bytes_put_u32(at + 40, message_fields_bytes(e));
+    bytes_put_u64(at + HEADER_BYTES, original);
+    bytes_put_u32(at, crc32c(0, at + 8, HEADER_BYTES - 8 + ORIGINAL_BYTES));
+}
+
 static bool header_decode(struct slice value, struct message *m)
 {
     const uint8_t *at = value.data;
@@ -334,6 +373,8 @@ static bool header_decode(struct slice value, struct message *m)
         return false;
     }
     m->cut = (at[9] & MESSAGE_CUT) != 0;
+    m->is_original = (at[9] & MESSAGE_ORIGINAL) != 0;
+    m->original = 0;
     m->queue = bytes_get_u32(at + 12);
     m->sent_ms = bytes_get_i64(at + 16);
     m->position_ms = bytes_get_i64(at + 24);
@@ -343,6 +384,13 @@ static bool header_decode(struct slice value, struct message *m)
     m->payload = slice_of(at + HEADER_BYTES, value.len - HEADER_BYTES);
     memset(m->field, 0, sizeof m->field);
     m->body = (struct slice){NULL, 0};
+    if ((at[9] & MESSAGE_COPY) != 0) {
+        if (m->payload.len != ORIGINAL_BYTES) {
+            return false;
+        }
+        m->original = bytes_get_u64(m->payload.data);
+        return m->original != 0;
+    }
     return m->cut ? m->payload.len == 0
                   : m->payload.len == (uint64_t)m->body_bytes + m->fields_bytes;
 }
@@ -416,7 +464,8 @@ static int fields_decode(struct message *m)
     return HF_OK;
 }
 
-int message_read(struct store *s, uint64_t id, struct arena *arena, struct message *m)
+static int read_verified(struct store *s, uint64_t id, struct arena *arena,
+                         struct message *m)
 {
     struct slice value;
     uint8_t key[8];
@@ -437,10 +486,24 @@ int message_read(struct store *s, uint64_t id, struct arena *arena, struct messa
     }
     crc = crc32c(0, value.data + 8, HEADER_BYTES - 8);
     crc = crc32c(crc, m->payload.data, m->payload.len);
-    if (crc != bytes_get_u32(value.data)) {
-        return HF_E_CORRUPT;
+    return crc == bytes_get_u32(value.data) ? HF_OK : HF_E_CORRUPT;
+}
+
+int message_read(struct store *s, uint64_t id, struct arena *arena, struct message *m)
+{
+    struct message original;
+    int rc = read_verified(s, id, arena, m);
+
+    if (rc == HF_OK && m->original != 0) {
+        rc = read_verified(s, m->original, arena, &original);
+        if (rc == HF_E_MESSAGE_NOT_FOUND || !original.is_original ||
+            original.body_bytes != m->body_bytes ||
+            original.fields_bytes != m->fields_bytes) {
+            return HF_E_CORRUPT;
+        }
+        m->payload = original.payload;
     }
-    return fields_decode(m);
+    return rc == HF_OK ? fields_decode(m) : rc;
 }
 
 /* Bytes of the payload at `offset`, of a message in parts or not. */
@@ -484,6 +547,12 @@ int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
     if (!message_peek(s, id, &m)) {
         return HF_E_CORRUPT;
     }
+    if (m.original != 0) {
+        id = m.original;
+        if (!message_peek(s, id, &m)) {
+            return HF_E_CORRUPT;
+        }
+    }
     while (at < m.fields_bytes) {
         uint8_t head[5];
         uint32_t len;
@@ -526,4 +595,33 @@ uint32_t message_delete(struct store *s, uint64_t id, bool cut)
         more = store_next(s, TREE_BLOB, &k, &value);
     }
     return gone;
+}
+
+uint32_t message_delete_copy(struct store *s, uint64_t id)
+{
+    struct message original;
+    struct message copy;
+    struct slice value;
+    uint8_t key[8];
+    uint8_t count[4];
+    uint32_t references;
+
+    if (!message_peek(s, id, &copy)) {
+        return 0;
+    }
+    if (copy.original == 0 || !message_peek(s, copy.original, &original) ||
+        !store_get(s, TREE_SHARED, id_key(key, copy.original), &value) ||
+        value.len != 4 || bytes_get_u32(value.data) == 0) {
+        store_fail(s, HF_E_CORRUPT);
+        return 0;
+    }
+    references = bytes_get_u32(value.data) - 1;
+    if (references != 0) {
+        bytes_put_u32(count, references);
+        store_put(s, TREE_SHARED, id_key(key, copy.original), slice_of(count, 4));
+        return store_delete(s, TREE_MSG, id_key(key, id));
+    }
+    store_delete(s, TREE_SHARED, id_key(key, copy.original));
+    return store_delete(s, TREE_MSG, id_key(key, id)) +
+           message_delete(s, copy.original, original.cut);
 }

@@ -6,9 +6,9 @@
  *
  * `msg`, key id u64 (appended: ids only grow):
  *     0  u32 CRC-32C over bytes 8.. of this record and then the parts
- *     4  u32 references (1): a body shared by several messages counts them here, so it
- *        is not under the checksum
- *     8  u8  version = 1    9  u8 flags: 1 = the payload is in parts
+ *     4  u32 reserved (1), not under the checksum
+ *     8  u8  version = 1    9  u8 flags: 1 = the payload is in parts, 2 = a copy: the
+ *        payload is the u64 id of its original, 4 = an original: it stands in no queue
  *    10  u16 reserved (0)
  *    12  u32 queue it was sent to
  *    16  i64 sent: the stamp of the send    24  i64 position: max(sent, deliver_at)
@@ -17,6 +17,9 @@
  *    48  payload: fields, then body; only here when it is at most 64 KiB
  * `blob`, key id u64, part u16: 4,072 bytes of a longer payload each (one page per
  * part, so that no run of free pages is ever searched for).
+ *
+ * `shared`, key id u64 of an original: u32 how many copies have its payload. Apart,
+ * because it changes and the payload may be large.
  *
  * Fields: {u8 kind, u32 length, bytes}, in the order of enum message_field; absent
  * ones are left out.
@@ -52,6 +55,7 @@ enum message_field {
 };
 
 #define SLOT_CUT   1u /* the payload is in parts */
+#define SLOT_COPY  1024u /* the payload is that of an original: see message_put_copy */
 #define SLOT_MOVED 2u /* a `moved` record tells where it is */
 #define SLOT_RETRY 4u /* SCHEDULED because it waits for a retry */
 #define SLOT_LAPSED                                                                    \
@@ -102,6 +106,8 @@ struct message {
     uint32_t body_bytes;
     uint32_t fields_bytes;
     bool cut;
+    uint64_t original; /* of a copy; else 0 */
+    bool is_original;
     struct slice payload; /* empty when cut and only the header was read */
     struct slice field[FIELDS];
     struct slice body;
@@ -119,6 +125,13 @@ bool message_put(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
 bool message_put_again(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
                        int64_t position_ms, uint32_t priority,
                        const struct op_send_entry *e);
+/* What several messages share: written once, in no queue. */
+void message_put_original(struct store *s, uint64_t id, int64_t sent_ms,
+                          uint32_t references, const struct op_send_entry *e);
+/* A message whose payload is that of an original. */
+void message_put_copy(struct store *s, uint64_t id, uint32_t queue, int64_t sent_ms,
+                      int64_t position_ms, uint32_t priority, uint64_t original,
+                      const struct op_send_entry *e);
 /* Only the header: cheap, unverified. False when there is no such message. */
 bool message_peek(struct store *s, uint64_t id, struct message *m);
 /* All of it, verified; slices are borrowed until the next write, or from the arena
@@ -132,5 +145,7 @@ int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
                  struct slice *keys);
 /* Returns how many records went (1 + parts), 0 when it was not there. */
 uint32_t message_delete(struct store *s, uint64_t id, bool cut);
+/* The same for a copy; with the last one the original goes too. */
+uint32_t message_delete_copy(struct store *s, uint64_t id);
 
 #endif

@@ -164,7 +164,9 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
     if ((slot->flags & SLOT_KEYED) != 0) {
         keys_forget(m, q->number, id);
     }
-    records = message_delete(m->store, id, (slot->flags & SLOT_CUT) != 0);
+    records = (slot->flags & SLOT_COPY) != 0
+                  ? message_delete_copy(m->store, id)
+                  : message_delete(m->store, id, (slot->flags & SLOT_CUT) != 0);
     if ((slot->flags & SLOT_MOVED) != 0) {
         (void)store_delete(m->store, TREE_MOVED,
                            moved_key(key, id)); /* I5: it is there */

@@ -5,14 +5,9 @@
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
+#include "raftlog/filter.h"
 #include "raftlog/lease.h"
 #include "raftlog/refuse.h"
-
-static bool filter_is_open(struct slice filter)
-{
-    return filter.data == NULL || filter.len == 0 ||
-           slice_equal(filter, slice_text("*"));
-}
 
 int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error)

@@ -18,15 +18,10 @@ void *apply_array(struct machine *m, size_t count, size_t size)
     return array;
 }
 
-/* The whole request: what makes every entry fail alike. */
-int check_send(struct machine *m, const struct op_send *op, struct op_error *error)
+int check_entries(struct machine *m, const struct op_send *op, struct op_error *error)
 {
-    struct queue *q = queue_find(&m->queues, op->queue);
     uint64_t bodies = 0;
 
-    if (q == NULL) {
-        return refuse_queue(&m->arena, error, op->queue);
-    }
     if (op->count == 0 || op->count > LIMIT_BATCH) {
         return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "entries", 1,
                              LIMIT_BATCH);
@@ -45,6 +40,14 @@ int check_send(struct machine *m, const struct op_send *op, struct op_error *err
             "a numbered send carries a session of 16 bytes and a sequence from 1");
     }
     return HF_OK;
+}
+
+/* The whole request: what makes every entry fail alike. */
+int check_send(struct machine *m, const struct op_send *op, struct op_error *error)
+{
+    return queue_find(&m->queues, op->queue) != NULL
+               ? check_entries(m, op, error)
+               : refuse_queue(&m->arena, error, op->queue);
 }
 
 static int check_fields(struct machine *m, const struct queue *q,
@@ -190,24 +193,58 @@ int send_check(struct machine *m, const struct queue *q, const struct op_send_en
                : refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "body", 0, limit);
 }
 
+static int refuse_full(struct machine *m, const struct queue *q, struct op_error *error)
+{
+    return refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
+                  "the queue holds %llu messages and %llu bytes: consume or raise "
+                  "max_messages and max_bytes",
+                  (unsigned long long)queue_messages(q), (unsigned long long)q->bytes);
+}
+
+static uint32_t priority_of(const struct queue *q, const struct op_send_entry *e)
+{
+    return e->priority != 0 ? e->priority
+                            : (uint32_t)q->config.value[QUEUE_priority_default];
+}
+
+/* The record is written: index, ttl, place and counters. Returns the state. */
+static enum message_state enter(struct machine *m, struct queue *q, uint64_t id,
+                                const struct op_send_entry *e, int64_t due_ms,
+                                struct slot *slot)
+{
+    static const uint8_t nothing[1];
+    struct place place = {.state = MESSAGE_READY};
+
+    slot->bytes = e->body.len + e->attributes.len;
+    slot->position_ms = due_ms;
+    slot->flags |= e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
+    if (keys_any(e->keys)) {
+        slot->flags |= SLOT_KEYED;
+        keys_put(m, q->number, id, e->keys);
+    }
+    if (e->ttl.set) {
+        slot->expires_ms = due_ms + e->ttl.value;
+        due_put(m, q, LANE_EXPIRE, slot->expires_ms, id, slice_of(nothing, 1));
+    }
+    if (due_ms > m->now_ms) {
+        place.state = MESSAGE_SCHEDULED;
+        place.due_ms = due_ms;
+    }
+    place_put(m, q, id, slot, place);
+    q->bytes += slot->bytes;
+    return place.state;
+}
+
 void send_message(struct machine *m, struct queue *q, const struct op_send_entry *e,
                   struct op_send_result *result)
 {
-    static const uint8_t nothing[1];
     uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
-    int64_t limit = q->config.value[QUEUE_max_message_bytes];
     struct slot slot = {0};
-    struct place place = {.state = MESSAGE_READY};
     int64_t due_ms = m->now_ms;
     struct once once = {.kind = ONCE_NEW};
 
-    if (check_fields(m, q, e, &result->error) != HF_OK ||
+    if (send_check(m, q, e, &result->error) != HF_OK ||
         send_decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
-        return;
-    }
-    if (bytes > (uint64_t)limit) {
-        (void)refuse_bounds(&m->arena, &result->error, HF_E_TOO_LARGE, "body", 0,
-                            limit);
         return;
     }
     if (e->dedup_id.data != NULL) {
@@ -221,12 +258,7 @@ void send_message(struct machine *m, struct queue *q, const struct op_send_entry
         }
     }
     if (is_full_for(q, &once, bytes)) {
-        (void)refuse(&m->arena, &result->error, HF_E_QUEUE_FULL, "queue",
-                     "the queue holds %llu messages and %llu bytes: consume or raise "
-                     "max_messages "
-                     "and max_bytes",
-                     (unsigned long long)queue_messages(q),
-                     (unsigned long long)q->bytes);
+        (void)refuse_full(m, q, &result->error);
         return;
     }
 
@@ -236,37 +268,43 @@ void send_message(struct machine *m, struct queue *q, const struct op_send_entry
         once.id = m->next_id++;
         once.sent_ms = m->now_ms;
     }
-    slot.priority = e->priority != 0
-                        ? e->priority
-                        : (uint32_t)q->config.value[QUEUE_priority_default];
-    slot.bytes = (uint32_t)bytes;
-    slot.position_ms = due_ms;
-    slot.flags = e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
+    slot.priority = priority_of(q, e);
     if (write_message(m, q, &once, due_ms, slot.priority, e)) {
         slot.flags |= SLOT_CUT;
     }
-    if (keys_any(e->keys)) {
-        slot.flags |= SLOT_KEYED;
-        keys_put(m, q->number, once.id, e->keys);
-    }
-    if (e->ttl.set) {
-        slot.expires_ms = due_ms + e->ttl.value;
-        due_put(m, q, LANE_EXPIRE, slot.expires_ms, once.id, slice_of(nothing, 1));
-    }
-    if (due_ms > m->now_ms) {
-        place.state = MESSAGE_SCHEDULED;
-        place.due_ms = due_ms;
-    }
-    place_put(m, q, once.id, &slot, place);
-    q->bytes += bytes;
-    q->sent += once.kind == ONCE_NEW;
-
-    once.state = place.state;
+    once.state = enter(m, q, once.id, e, due_ms, &slot);
     once.due_ms = due_ms;
+    q->sent += once.kind == ONCE_NEW;
     if (e->dedup_id.data != NULL) {
         once_put(m, q, e, &once);
     }
     answer(m, &once, result);
+}
+
+int send_check_copy(struct machine *m, const struct queue *q,
+                    const struct op_send_entry *e, int64_t *due_ms,
+                    struct op_error *error)
+{
+    int rc = send_check(m, q, e, error);
+
+    if (rc == HF_OK) {
+        rc = send_decide_due(m, q, e, due_ms, error);
+    }
+    return rc == HF_OK && queue_is_full(q, (uint64_t)e->body.len + e->attributes.len)
+               ? refuse_full(m, q, error)
+               : rc;
+}
+
+void send_copy(struct machine *m, struct queue *q, const struct op_send_entry *e,
+               int64_t due_ms, uint64_t original)
+{
+    struct slot slot = {.priority = priority_of(q, e), .flags = SLOT_COPY};
+    uint64_t id = m->next_id++;
+
+    message_put_copy(m->store, id, q->number, m->now_ms, due_ms, slot.priority, original,
+                     e);
+    (void)enter(m, q, id, e, due_ms, &slot);
+    q->sent++;
 }
 
 void apply_send(struct machine *m, const struct apply *a)

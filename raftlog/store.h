@@ -52,7 +52,11 @@
     X(ONCE, once, 16)                                                                  \
     X(ONCE_LOOK, once_look, 24)                                                        \
     X(RECUR, recur, 5)                                                                 \
-    X(RULE, rule, 8)
+    X(RULE, rule, 8)                                                                   \
+    X(TOPIC, topic, 1)                                                                 \
+    X(TOPICSUB, topicsub, 1)                                                           \
+    X(QUEUESUB, queuesub, 5)                                                           \
+    X(SHARED, shared, 8)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -8,6 +8,7 @@
 #include "raftlog/once.h"
 #include "raftlog/place.h"
 #include "raftlog/recur.h"
+#include "raftlog/topic.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,6 +27,10 @@ struct seen {
     int64_t position_ms;
     uint32_t priority;
     uint32_t letters; /* moves that are remembered */
+    bool copy;
+    bool original;       /* stands in no queue */
+    uint32_t references; /* copies of it */
+    uint32_t shared;     /* as stored */
     uint32_t keys;    /* in its record */
     uint32_t indexed; /* that lead to it */
 };
@@ -50,6 +55,7 @@ struct verify {
     uint64_t names;
     uint64_t sessions;
     uint64_t once; /* records of dedup ids, less their looks */
+    uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
 };
 
 static int wrong(struct verify *v, const char *format, ...)
@@ -134,7 +140,18 @@ static int see_message(void *ctx, struct slice key, struct slice value)
     }
     seen->id = id;
     seen->cut = message.cut;
-    seen->keys = count_keys(message.field[FIELD_KEYS]);
+    seen->copy = message.original != 0;
+    seen->original = message.is_original;
+    if (seen->copy) {
+        struct seen *original = find_seen(v, message.original);
+
+        if (original->id == 0 || !original->original) {
+            return wrong(v, "message %llu is a copy of %llu, which is not there",
+                         (unsigned long long)id, (unsigned long long)message.original);
+        }
+        original->references++;
+    }
+    seen->keys = message.is_original ? 0 : count_keys(message.field[FIELD_KEYS]);
     return HF_OK;
 }
 
@@ -167,6 +184,10 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
     }
     if (seen->places++ != 0) {
         return wrong(v, "message %llu stands in two places", (unsigned long long)id);
+    }
+    if (((slot.flags & SLOT_COPY) != 0) != seen->copy) {
+        return wrong(v, "slot and record of message %llu differ in SLOT_COPY",
+                     (unsigned long long)id);
     }
     if (((slot.flags & SLOT_CUT) != 0) != seen->cut) {
         return wrong(v, "slot and record of message %llu differ in SLOT_CUT",
@@ -327,6 +348,64 @@ static int see_dead(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
+static int see_shared(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct seen *seen = find_seen(v, bytes_get_u64(key.data));
+
+    if (seen->id == 0 || !seen->original || value.len != 4) {
+        return wrong(v, "a count of copies of message %llu is left over",
+                     (unsigned long long)bytes_get_u64(key.data));
+    }
+    seen->shared = bytes_get_u32(value.data);
+    return HF_OK;
+}
+
+/* Both directions of a subscription, and its ends. */
+static int see_topicsub(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint32_t number = bytes_get_u32(key.data + key.len - 4);
+    struct slice topic = slice_of(key.data, key.len - 5);
+    uint8_t back[4 + LIMIT_QUEUE_NAME];
+    struct slice other;
+
+    (void)value;
+    bytes_put_u32(back, number);
+    memcpy(back + 4, topic.data, topic.len);
+    v->subscriptions++;
+    if (queue_find_number(&v->m->queues, number) == NULL ||
+        !store_get(v->m->store, TREE_TOPIC, topic, &other) ||
+        !store_get(v->m->store, TREE_QUEUESUB, slice_of(back, 4 + topic.len), &other)) {
+        return wrong(v, "queue %u subscribes to a topic and one of them is not there",
+                     number);
+    }
+    return HF_OK;
+}
+
+static int see_queuesub(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)key;
+    (void)value;
+    v->subscribers++;
+    return HF_OK;
+}
+
+static int see_topic(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct topic topic;
+
+    (void)key;
+    if (topic_decode(value, &topic) != HF_OK) {
+        return wrong(v, "the record of a topic is damaged");
+    }
+    v->topic_subscriptions += topic.subscriptions;
+    return HF_OK;
+}
+
 static int see_name(void *ctx, struct slice key, struct slice value)
 {
     struct verify *v = ctx;
@@ -429,6 +508,15 @@ static int compare(struct verify *v)
         if (seen->id == 0) {
             continue;
         }
+        if (seen->original) {
+            if (seen->places != 0 || seen->references == 0 ||
+                seen->references != seen->shared) {
+                return wrong(v, "message %llu has %u copies, %u are counted",
+                             (unsigned long long)seen->id, seen->references,
+                             seen->shared);
+            }
+            continue;
+        }
         if (seen->places != 1) {
             return wrong(v, "message %llu stands nowhere",
                          (unsigned long long)seen->id);
@@ -458,6 +546,13 @@ static int compare(struct verify *v)
         return wrong(v, "%llu queues have a name, %llu names are stored",
                      (unsigned long long)named, (unsigned long long)v->names);
     }
+    if (v->subscriptions != v->subscribers ||
+        v->subscriptions != v->topic_subscriptions) {
+        return wrong(v, "%llu subscriptions, %llu of queues, %llu are counted",
+                     (unsigned long long)v->subscriptions,
+                     (unsigned long long)v->subscribers,
+                     (unsigned long long)v->topic_subscriptions);
+    }
     if (v->sessions != v->m->sessions) {
         return wrong(v, "%u sessions are counted, %llu are stored", v->m->sessions,
                      (unsigned long long)v->sessions);
@@ -474,6 +569,8 @@ static int read_all(struct verify *v)
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
+        {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
+        {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},
         {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},
     };

@@ -205,10 +205,10 @@ static void unknown_operation_is_answered_with_its_id(void **state)
 /* A read that nobody carries out is refused by name, and nothing enters the log. */
 static void operation_not_carried_out_is_refused(void **state)
 {
-    struct op_request list = {.op = OP_TOPIC_LIST};
+    struct op_request list = {.op = OP_USER_LIST};
 
     (void)state;
-    list.topic_list.limit = 1;
+    list.user_list.limit = 1;
     assert_int_equal(ask(&clients[0], &list, 5), HF_OK);
     assert_int_equal(clients[0].id, 5);
     assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
