@@ -160,6 +160,16 @@ static const struct tool_flag bench_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+static const struct tool_flag topic_delete_flags[] = {
+    {"force", NULL, false, "also when queues subscribe to it"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag topic_subscribe_flags[] = {
+    {"filter", "EXPR", false, "only these tags: `a`, or `a || b` (every message)"},
+    {NULL, NULL, false, NULL},
+};
+
 const struct tool_command tool_commands[] = {
     {"queue create", "Q", 1, 1, "make a queue",
      "Attributes are k=v with a number, a duration (30s), a size (64KiB), true, false "
@@ -231,6 +241,25 @@ const struct tool_command tool_commands[] = {
      schedule_priority_flags, tool_schedule_priority},
     {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
      tool_stats},
+    {"topic create", "T", 1, 1, "make a topic", "Making it again is no error.", NULL,
+     tool_topic_create},
+    {"topic delete", "T", 1, 1, "delete a topic",
+     "Its subscriptions go with it; the messages that queues have stay.",
+     topic_delete_flags, tool_topic_delete},
+    {"topic list", "[PREFIX]", 0, 1, "print the names of topics", NULL, NULL,
+     tool_topic_list},
+    {"topic show", "T", 1, 1, "print a topic and the queues that subscribe to it", NULL,
+     NULL, tool_topic_show},
+    {"topic subscribe", "T Q", 2, 2, "give a queue a copy of what is published",
+     "Doing it again replaces the filter.", topic_subscribe_flags,
+     tool_topic_subscribe},
+    {"topic unsubscribe", "T Q", 2, 2, "give a queue nothing of a topic any more", NULL,
+     NULL, tool_topic_unsubscribe},
+    {"publish", "T [BODY]", 1, 2,
+     "send a message, or one per line of stdin, to every queue that subscribes",
+     "As for send. Every queue whose filter takes a message gets a copy, or, when one "
+     "of them cannot take it, none does. Prints the id that the copies have in common.",
+     send_flags, tool_send},
     {"worker", "Q -- COMMAND ARG...", 2, TOOL_WORDS_ANY,
      "run a command for each message",
      "The body comes on stdin; HOLDFAST_ID, HOLDFAST_QUEUE, HOLDFAST_RECEIPT, "

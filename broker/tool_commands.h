@@ -19,6 +19,14 @@ int tool_stats(struct tool *t);
 /* tool_send.c */
 int tool_send(struct tool *t);
 
+/* tool_topic.c; publish is tool_send */
+int tool_topic_create(struct tool *t);
+int tool_topic_delete(struct tool *t);
+int tool_topic_list(struct tool *t);
+int tool_topic_show(struct tool *t);
+int tool_topic_subscribe(struct tool *t);
+int tool_topic_unsubscribe(struct tool *t);
+
 /* tool_receive.c */
 int tool_receive(struct tool *t);
 int tool_peek(struct tool *t);

@@ -1,4 +1,4 @@
-/* tool_send.c: send one message, or one per line of stdin.
+/* tool_send.c: send or publish one message, or one per line of stdin.
  *
  * --lines reads stdin as it comes, fills batches, and keeps several of them on the
  * wire. Every batch is a numbered request: whatever happens to leader or connection,
@@ -85,6 +85,12 @@ static int read_template(struct tool *t, struct template *m)
     return read_lists(t, m);
 }
 
+/* Publish, not send. */
+static bool to_topic(const struct tool *t)
+{
+    return strcmp(t->command->name, "publish") == 0;
+}
+
 /* ---- one message ---- */
 
 /* Called right after what failed, for its errno. */
@@ -148,6 +154,36 @@ static void print_sent(const struct tool *t, const struct hf_send_result *r)
                                   : "");
 }
 
+static void print_published(const struct tool *t, const struct hf_publish_result *r)
+{
+    char id[HF_ID_TEXT];
+
+    hf_id_format(r->topic_id, id);
+    if (t->json) {
+        tool_print(json_pack("{s:s, s:i, s:b}", "topic_message_id", id, "queues",
+                             (int)r->queues, "duplicate", r->duplicate));
+        return;
+    }
+    printf("%s to %u queue%s%s\n", id, r->queues, r->queues == 1 ? "" : "s",
+           r->duplicate ? " (was published before)" : "");
+}
+
+static int publish_one(struct tool *t, struct hf_client *client,
+                       const struct hf_send_entry *entry)
+{
+    struct hf_publish_result result;
+    struct hf_error error;
+
+    if (hf_publish_batch(client, t->words[0], entry, 1, &result, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    if (result.error.status != HF_OK) {
+        return tool_refused(t, t->words[0], &result.error);
+    }
+    print_published(t, &result);
+    return TOOL_DONE;
+}
+
 static int send_one(struct tool *t, const struct template *m, struct hf_bytes body)
 {
     struct hf_send_entry entry = m->entry;
@@ -161,6 +197,9 @@ static int send_one(struct tool *t, const struct template *m, struct hf_bytes bo
         return TOOL_USAGE;
     }
     entry.body = body;
+    if (to_topic(t)) {
+        return publish_one(t, client, &entry);
+    }
     if (hf_send_batch(client, t->words[0], &entry, 1, &result, &error) != HF_OK) {
         return tool_refused(t, t->words[0], &error);
     }
@@ -226,16 +265,41 @@ static void on_sent(void *ctx, const struct hf_error *error,
     }
 }
 
+static void on_published(void *ctx, const struct hf_error *error,
+                         const struct hf_publish_result *results, size_t count)
+{
+    struct lines *l = ctx;
+
+    if (results == NULL) {
+        note_failure(l, error);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].error.status == HF_OK) {
+            l->stored++;
+            l->duplicates += results[i].duplicate != 0;
+        } else {
+            l->refused++;
+            note_failure(l, &results[i].error);
+        }
+    }
+}
+
 static void send_batch(struct lines *l)
 {
     struct hf_error error;
+    int rc;
 
     if (l->entry_count == 0) {
         return;
     }
     l->begun += l->entry_count;
-    if (hf_send_begin(l->client, l->t->words[0], l->entries, l->entry_count, on_sent, l,
-                      &error) != HF_OK) {
+    rc = to_topic(l->t)
+             ? hf_publish_begin(l->client, l->t->words[0], l->entries, l->entry_count,
+                                on_published, l, &error)
+             : hf_send_begin(l->client, l->t->words[0], l->entries, l->entry_count,
+                             on_sent, l, &error);
+    if (rc != HF_OK) {
         note_failure(l, &error);
     }
     l->entry_count = 0;

@@ -45,6 +45,7 @@ struct client_answer {
         struct hf_messages messages;
         struct hf_queues queues;
         struct hf_schedule schedule;
+        struct hf_topics topics;
     };
     struct arena arena;
 };
@@ -153,6 +154,14 @@ void client_end_failed(struct hf_client *c, struct client_call *call,
 void client_end_late(struct hf_client *c, struct client_call *call);
 
 void client_answer_free(struct client_answer *answer);
+
+/* ---- sends (client_send.c) ---- */
+
+/* A send or publish, checked and packed, numbered as the client wants it; its `done`
+ * is the caller's to set. */
+int client_make_send(struct hf_client *c, enum op_code op, const char *queue,
+                     const struct hf_send_entry *entries, size_t count, bool copy,
+                     struct client_call **out, struct hf_error *error);
 
 /* ---- numbers (client_session.c) ---- */
 

@@ -68,6 +68,9 @@ static bool counts_as_done(const struct client_call *call, const struct op_error
     switch (call->request.op) {
     case OP_QUEUE_DELETE:
         return error->status == HF_E_QUEUE_NOT_FOUND;
+    case OP_TOPIC_DELETE:
+    case OP_TOPIC_UNSUBSCRIBE:
+        return error->status == HF_E_NOT_FOUND;
     case OP_MODIFY:
         return call->request.modify.kind == MODIFY_CANCEL &&
                error->status == HF_E_MESSAGE_NOT_FOUND &&

@@ -80,13 +80,13 @@ static int check_entries(const struct hf_send_entry *entries, size_t count,
     return HF_OK;
 }
 
-static struct client_call *prepare_send(const char *queue,
+static struct client_call *prepare_send(enum op_code op, const char *name,
                                         const struct hf_send_entry *entries,
                                         size_t count, bool copy)
 {
-    struct client_call *call = client_call_new(OP_SEND);
+    struct client_call *call = client_call_new(op);
     struct op_send_entry *list;
-    size_t size = copy ? strlen(queue) : 0;
+    size_t size = copy ? strlen(name) : 0;
 
     if (call == NULL) {
         return NULL;
@@ -100,13 +100,19 @@ static struct client_call *prepare_send(const char *queue,
         client_call_free(call);
         return NULL;
     }
-    call->request.send.queue = client_keep(call, slice_text(queue), copy);
+    if (op == OP_PUBLISH) {
+        call->request.publish.topic = client_keep(call, slice_text(name), copy);
+        call->request.publish.entries = list;
+        call->request.publish.count = (uint32_t)count;
+    } else {
+        call->request.send.queue = client_keep(call, slice_text(name), copy);
+        call->request.send.entries = list;
+        call->request.send.count = (uint32_t)count;
+    }
     for (size_t i = 0; i < count; i++) {
         fill_entry(call, &entries[i], copy, &list[i]);
     }
     CHECK(call->bytes.len <= size);
-    call->request.send.entries = list;
-    call->request.send.count = (uint32_t)count;
     return call;
 }
 
@@ -156,7 +162,7 @@ static void on_sent(struct client_call *call, const struct hf_error *error,
     free(results);
 }
 
-static int make_send(struct hf_client *c, const char *queue,
+int client_make_send(struct hf_client *c, enum op_code op, const char *queue,
                      const struct hf_send_entry *entries, size_t count, bool copy,
                      struct client_call **out, struct hf_error *error)
 {
@@ -169,13 +175,12 @@ static int make_send(struct hf_client *c, const char *queue,
     if (rc != HF_OK) {
         return rc;
     }
-    call = prepare_send(queue, entries, count, copy);
+    call = prepare_send(op, queue, entries, count, copy);
     if (call == NULL) {
         return client_out_of_memory(error);
     }
     call->numbered = !c->unnumbered;
     call->safe = call->numbered;
-    call->done = on_sent;
     *out = call;
     return HF_OK;
 }
@@ -185,11 +190,12 @@ int hf_send_begin(struct hf_client *c, const char *queue,
                   void *ctx, struct hf_error *error)
 {
     struct client_call *call;
-    int rc = make_send(c, queue, entries, count, true, &call, error);
+    int rc = client_make_send(c, OP_SEND, queue, entries, count, true, &call, error);
 
     if (rc != HF_OK) {
         return rc;
     }
+    call->done = on_sent;
     call->callback = (void (*)(void))done;
     call->ctx = ctx;
     client_begin(c, call);
@@ -218,11 +224,12 @@ int hf_send_batch(struct hf_client *c, const char *queue,
 {
     struct sent sent = {.results = results};
     struct client_call *call;
-    int rc = make_send(c, queue, entries, count, false, &call, error);
+    int rc = client_make_send(c, OP_SEND, queue, entries, count, false, &call, error);
 
     if (rc != HF_OK) {
         return rc;
     }
+    call->done = on_sent;
     call->callback = (void (*)(void))on_sent_here;
     call->ctx = &sent;
     rc = client_run(c, call, error);

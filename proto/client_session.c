@@ -62,6 +62,28 @@ static void on_session(struct client_call *call, const struct hf_error *error,
     }
 }
 
+/* Sends and publishes share the numbers of a session. */
+static uint64_t sequence_of(const struct client_call *call)
+{
+    return call->request.op == OP_PUBLISH ? call->request.publish.sequence
+                                          : call->request.send.sequence;
+}
+
+static void set_number(struct client_call *call, uint32_t epoch, uint64_t sequence)
+{
+    struct slice session = slice_of(call->session, sizeof call->session);
+
+    if (call->request.op == OP_PUBLISH) {
+        call->request.publish.session = session;
+        call->request.publish.epoch = epoch;
+        call->request.publish.sequence = sequence;
+    } else {
+        call->request.send.session = session;
+        call->request.send.epoch = epoch;
+        call->request.send.sequence = sequence;
+    }
+}
+
 /* The oldest number of this session that has no answer yet. */
 static uint64_t oldest_in(const struct hf_client *c, const struct client_list *list,
                           uint64_t oldest)
@@ -70,8 +92,8 @@ static uint64_t oldest_in(const struct hf_client *c, const struct client_list *l
 
     for (call = list->first; call != NULL; call = call->next) {
         if (call->numbered && call->generation == c->session_generation &&
-            call->request.send.sequence < oldest) {
-            oldest = call->request.send.sequence;
+            sequence_of(call) < oldest) {
+            oldest = sequence_of(call);
         }
     }
     return oldest;
@@ -99,9 +121,7 @@ bool client_number_send(struct hf_client *c, struct client_call *call)
     }
     memcpy(call->session, c->session, sizeof call->session);
     call->generation = c->session_generation;
-    call->request.send.session = slice_of(call->session, sizeof call->session);
-    call->request.send.epoch = c->epoch;
-    call->request.send.sequence = c->next_sequence++;
+    set_number(call, c->epoch, c->next_sequence++);
     return true;
 }
 

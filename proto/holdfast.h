@@ -317,6 +317,61 @@ HF_API int hf_send_batch(struct hf_client *client, const char *queue,
                          const struct hf_send_entry *entries, size_t count,
                          struct hf_send_result *results, struct hf_error *error);
 
+/* ---- topics ---- */
+
+struct hf_publish_result {
+    struct hf_error error;     /* of this entry: no queue has it then */
+    struct hf_id topic_id;     /* what all copies have in common */
+    unsigned queues;           /* how many took it */
+    int duplicate;             /* it was stored by an earlier try */
+};
+
+struct hf_subscription {
+    struct hf_bytes queue;
+    struct hf_bytes filter; /* "*": every message */
+};
+
+struct hf_topic {
+    struct hf_bytes name;
+    int64_t created_ms;
+    uint64_t published; /* messages, since it was created */
+    uint64_t subscribers;
+    const struct hf_subscription *subscriptions; /* hf_topic_show only, by name */
+    size_t subscription_count;
+};
+
+struct hf_topics {
+    const struct hf_topic *items;
+    size_t count;
+    int more; /* there are further ones: ask again after the last name */
+};
+
+/* *existed (may be NULL): it was there. */
+HF_API int hf_topic_create(struct hf_client *client, const char *topic, int *existed,
+                           struct hf_error *error);
+/* HF_E_CONFLICT: queues subscribe to it and force is 0. HF_E_NOT_FOUND. */
+HF_API int hf_topic_delete(struct hf_client *client, const char *topic, int force,
+                           struct hf_error *error);
+/* filter: NULL for every message, a tag, or tags with || between. Again replaces it. */
+HF_API int hf_topic_subscribe(struct hf_client *client, const char *topic,
+                              const char *queue, const char *filter, int *existed,
+                              struct hf_error *error);
+HF_API int hf_topic_unsubscribe(struct hf_client *client, const char *topic,
+                                const char *queue, struct hf_error *error);
+HF_API int hf_topic_show(struct hf_client *client, const char *topic,
+                         struct hf_topics **out, struct hf_error *error);
+/* Names that begin with `prefix` and come after `after` (NULL: all, from the first). */
+HF_API int hf_topic_list(struct hf_client *client, const char *prefix,
+                         const char *after, unsigned limit, struct hf_topics **out,
+                         struct hf_error *error);
+HF_API void hf_topics_free(struct hf_topics *topics);
+
+/* As hf_send_batch, to every queue that subscribes and whose filter takes the message:
+ * all of them or none. */
+HF_API int hf_publish_batch(struct hf_client *client, const char *topic,
+                            const struct hf_send_entry *entries, size_t count,
+                            struct hf_publish_result *results, struct hf_error *error);
+
 /* ---- receive ---- */
 
 struct hf_receive {
@@ -619,6 +674,12 @@ typedef void (*hf_send_fn)(void *ctx, const struct hf_error *error,
 HF_API int hf_send_begin(struct hf_client *client, const char *queue,
                          const struct hf_send_entry *entries, size_t count,
                          hf_send_fn done, void *ctx, struct hf_error *error);
+
+typedef void (*hf_publish_fn)(void *ctx, const struct hf_error *error,
+                              const struct hf_publish_result *results, size_t count);
+HF_API int hf_publish_begin(struct hf_client *client, const char *topic,
+                            const struct hf_send_entry *entries, size_t count,
+                            hf_publish_fn done, void *ctx, struct hf_error *error);
 
 /* messages: given, hf_messages_free; NULL unless HF_OK. */
 typedef void (*hf_receive_fn)(void *ctx, const struct hf_error *error,
