@@ -565,6 +565,12 @@ json_t *format_json_message(const struct hf_message *m)
     put_i64(object, "sent_at", m->sent_at);
     put_i64(object, "first_received_at", m->first_received_at);
     put_i64(object, "next_visible_at", m->next_visible_at);
+    if (m->topic_id.low != 0) {
+        char topic_id[HF_ID_TEXT];
+
+        hf_id_format(m->topic_id, topic_id);
+        json_object_set_new(object, "topic_message_id", json_string(topic_id));
+    }
     if (m->leased_since != 0) {
         put_i64(object, "leased_since", m->leased_since);
     }

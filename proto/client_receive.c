@@ -33,6 +33,8 @@ static int convert_message(const struct op_message *from, struct arena *arena,
     to->first_received_at = from->first_received_at;
     to->next_visible_at = from->next_visible_at;
     to->leased_since = from->leased_since;
+    to->topic_id.high = from->topic_message_id.high;
+    to->topic_id.low = from->topic_message_id.low;
     to->consumer = client_bytes(from->consumer);
     to->last_error = client_bytes(from->last_error);
     to->version = from->version;

@@ -408,6 +408,7 @@ struct hf_message {
     struct hf_bytes last_error;
     uint64_t
         version; /* grows when the message is modified; see hf_cancel. 0 = not known */
+    struct hf_id topic_id; /* what the copies of one publish have in common; 0 = none */
 };
 
 struct hf_messages {

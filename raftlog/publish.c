@@ -49,6 +49,7 @@ static int find_targets(struct machine *m, const struct topic_subscription *subs
         t->queue = subs[i].queue;
         if (send_check_copy(m, t->queue, e, &t->due_ms, error) != HF_OK) {
             refuse_printable(slice_of(t->queue->name, t->queue->name_len), shown);
+            error->element = slice_of(t->queue->name, t->queue->name_len);
             error->message = refuse_text(&m->arena, "queue %s: %.*s", shown,
                                          (int)error->message.len,
                                          (const char *)error->message.data);

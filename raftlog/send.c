@@ -181,16 +181,36 @@ static bool is_full_for(const struct queue *q, const struct once *once, uint64_t
            q->bytes - once->slot.bytes + bytes > most;
 }
 
-int send_check(struct machine *m, const struct queue *q, const struct op_send_entry *e,
-               struct op_error *error)
+static int check_size(struct machine *m, const struct queue *q,
+                      const struct op_send_entry *e, struct op_error *error)
 {
     uint64_t bytes = (uint64_t)e->body.len + e->attributes.len;
     int64_t limit = q->config.value[QUEUE_max_message_bytes];
+
+    return bytes <= (uint64_t)limit
+               ? HF_OK
+               : refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "body", 0, limit);
+}
+
+int send_check(struct machine *m, const struct queue *q, const struct op_send_entry *e,
+               struct op_error *error)
+{
     int rc = check_fields(m, q, e, error);
 
-    return rc != HF_OK || bytes <= (uint64_t)limit
-               ? rc
-               : refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "body", 0, limit);
+    return rc == HF_OK ? check_size(m, q, e, error) : rc;
+}
+
+/* With the time at which it becomes ready; full or not. */
+static int check_whole(struct machine *m, const struct queue *q,
+                       const struct op_send_entry *e, int64_t *due_ms,
+                       struct op_error *error)
+{
+    int rc = check_fields(m, q, e, error);
+
+    if (rc == HF_OK) {
+        rc = send_decide_due(m, q, e, due_ms, error);
+    }
+    return rc == HF_OK ? check_size(m, q, e, error) : rc;
 }
 
 static int refuse_full(struct machine *m, const struct queue *q, struct op_error *error)
@@ -243,8 +263,7 @@ void send_message(struct machine *m, struct queue *q, const struct op_send_entry
     int64_t due_ms = m->now_ms;
     struct once once = {.kind = ONCE_NEW};
 
-    if (send_check(m, q, e, &result->error) != HF_OK ||
-        send_decide_due(m, q, e, &due_ms, &result->error) != HF_OK) {
+    if (check_whole(m, q, e, &due_ms, &result->error) != HF_OK) {
         return;
     }
     if (e->dedup_id.data != NULL) {
@@ -285,11 +304,8 @@ int send_check_copy(struct machine *m, const struct queue *q,
                     const struct op_send_entry *e, int64_t *due_ms,
                     struct op_error *error)
 {
-    int rc = send_check(m, q, e, error);
+    int rc = check_whole(m, q, e, due_ms, error);
 
-    if (rc == HF_OK) {
-        rc = send_decide_due(m, q, e, due_ms, error);
-    }
     return rc == HF_OK && queue_is_full(q, (uint64_t)e->body.len + e->attributes.len)
                ? refuse_full(m, q, error)
                : rc;
