@@ -17,8 +17,8 @@ static bool begins_group(const struct tool_command *c)
     const struct tool_command *d;
 
     for (d = tool_commands; d < c; d++) {
-        if (strncmp(d->name, c->name, len + 1) == 0 ||
-            (d->name[len] == ' ' && strncmp(d->name, c->name, len) == 0)) {
+        if (strncmp(d->name, c->name, len) == 0 &&
+            (d->name[len] == ' ' || d->name[len] == c->name[len])) {
             return false;
         }
     }
