@@ -32,6 +32,8 @@ struct request {
     uint64_t id;
     uint64_t start_ns;
     enum op_code op;
+    uint8_t (*settled)[RECEIPT_BYTES]; /* OP_TX: receipts that it ends; NULL = none */
+    uint32_t settled_count;
 };
 
 /* A receive keeps its field map for later claims. */
@@ -222,6 +224,8 @@ static void request_begin(struct dispatch *d, struct dispatch_session *s,
     r->id = id;
     r->op = op;
     r->start_ns = start_ns;
+    r->settled = NULL;
+    r->settled_count = 0;
     r->prev = NULL;
     r->next = s->requests;
     if (s->requests != NULL) {
@@ -268,6 +272,7 @@ static uint64_t request_answer(struct request *r, const struct op_reply *reply)
     if (s != NULL) {
         us = session_send(r->dispatch, s, reply, r->start_ns);
     }
+    free(r->settled);
     free(r);
     return us;
 }
@@ -278,6 +283,21 @@ static void request_refuse(struct request *r, int status)
 
     reply_refuse(r->dispatch, &reply, status);
     request_answer(r, &reply);
+}
+
+/* An id is what a send or a cancel has; a cancel also counts. */
+static void count_tx(struct metrics *m, const struct op_tx_reply *tx)
+{
+    for (uint32_t i = 0; i < tx->count; i++) {
+        const struct op_tx_result *r = &tx->results[i];
+
+        if (r->id.low == 0) {
+            m->messages_settled++;
+        } else if (r->count == 0) {
+            m->messages_sent++;
+            m->messages_duplicate += r->duplicate;
+        }
+    }
 }
 
 static void count_outcome(struct metrics *m, const struct op_reply *reply)
@@ -298,6 +318,8 @@ static void count_outcome(struct metrics *m, const struct op_reply *reply)
             good += reply->settle.results[i].error.status == HF_OK;
         }
         m->messages_settled += good;
+    } else if (reply->op == OP_TX) {
+        count_tx(m, &reply->tx);
     }
 }
 
@@ -327,6 +349,11 @@ static void request_on_done(void *ctx, int status, const struct op_reply *outcom
     }
     reply = outcome_reply(r, outcome);
     count_outcome(m, &reply);
+    if (reply.error.status == HF_OK && r->session != NULL) {
+        for (uint32_t i = 0; i < r->settled_count; i++) {
+            held_remove(&r->session->held, slice_of(r->settled[i], RECEIPT_BYTES));
+        }
+    }
     histogram_add(&m->commit, request_answer(r, &reply));
 }
 
@@ -859,11 +886,45 @@ static void session_unhold(struct dispatch_session *s, const struct op_settle *o
     }
 }
 
-static bool needs_space(enum op_code op)
+/* A transaction may yet be refused: what it settles is held until it is done. */
+static void request_note_settled(struct request *r, const struct op_tx *op)
 {
-    return op == OP_SEND || op == OP_PUBLISH || op == OP_QUEUE_CREATE ||
-           op == OP_TOPIC_CREATE || op == OP_SESSION_OPEN || op == OP_NOOP ||
-           op == OP_RECUR_SET;
+    if (r->session->held.count == 0) {
+        return;
+    }
+    r->settled = malloc(op->count * sizeof *r->settled);
+    for (uint32_t i = 0; i < op->count && r->settled != NULL; i++) {
+        const struct op_tx_item *item = &op->items[i];
+
+        if (item->settle != NULL && item->kind != TX_EXTEND &&
+            item->settle->receipt.len == RECEIPT_BYTES) {
+            memcpy(r->settled[r->settled_count++], item->settle->receipt.data,
+                   RECEIPT_BYTES);
+        }
+    }
+}
+
+static bool needs_space(const struct op_request *request)
+{
+    switch (request->op) {
+    case OP_SEND:
+    case OP_PUBLISH:
+    case OP_QUEUE_CREATE:
+    case OP_TOPIC_CREATE:
+    case OP_SESSION_OPEN:
+    case OP_NOOP:
+    case OP_RECUR_SET:
+        return true;
+    case OP_TX:
+        for (uint32_t i = 0; i < request->tx.count; i++) {
+            if (request->tx.items[i].send != NULL) {
+                return true;
+            }
+        }
+        return false;
+    default:
+        return false;
+    }
 }
 
 static void propose(struct dispatch *d, struct dispatch_session *s,
@@ -875,7 +936,7 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
     struct request *r;
     int rc;
 
-    if (needs_space(request->op) && raftlog_disk_low(d->log)) {
+    if (needs_space(request) && raftlog_disk_low(d->log)) {
         rc = HF_E_DISK_LOW;
     } else {
         rc = machine_check(raftlog_machine(d->log), request, &error);
@@ -897,6 +958,9 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
         (void)raftlog_propose(d->log, &command, release_on_done, d);
         session_unhold(s, &request->settle);
         return;
+    }
+    if (request->op == OP_TX) {
+        request_note_settled(r, &request->tx);
     }
     rc = raftlog_propose(d->log, &command, request_on_done, r);
     if (rc != HF_OK) {

@@ -213,6 +213,15 @@ const struct tool_command tool_commands[] = {
      tool_park},
     {"kick", "Q [ID]", 1, 2, "make parked messages ready again, counters at 0",
      "Give the id of one message, or --count.", kick_flags, tool_kick},
+    {"tx", "[FILE]", 0, 1, "do several things as one: all or none",
+     "Reads one item per line of FILE, or of stdin, each a JSON object: "
+     "{\"do\": \"ack\", \"queue\": \"in\", \"receipt\": \"...\"}. \"do\" is ack, extend (with "
+     "\"lease\"), release, fail (both may have \"delay\"), reject or park (they and fail "
+     "may have \"reason\"); send, with \"body\" and, as wanted, delay, at, ttl, priority, "
+     "tag, keys, group, dedup_id; or cancel, with \"id\" or \"key\", and include_ready or "
+     "revoke. The items are done in their order, up to 256 of them. When one is refused "
+     "nothing is done, and the error names it.",
+     NULL, tool_tx},
     {"peek", "Q", 1, 1, "look at messages without touching them", NULL, peek_flags,
      tool_peek},
     {"schedule list", "Q", 1, 1, "print scheduled messages in the order of their times",

@@ -53,6 +53,9 @@ int tool_reject(struct tool *t);
 int tool_park(struct tool *t);
 int tool_kick(struct tool *t);
 
+/* tool_tx.c */
+int tool_tx(struct tool *t);
+
 /* tool_worker.c */
 int tool_worker(struct tool *t);
 

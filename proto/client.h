@@ -74,6 +74,7 @@ struct client_call {
     bool numbered;       /* a send that takes a number when it is first written */
     uint32_t generation; /* of the session its number belongs to, 0 = it has none yet */
     uint8_t session[CLIENT_SESSION_BYTES]; /* or a receive's attempt */
+    uint64_t sequence;
     uint32_t renumbered;
     int64_t deadline_ms;
     int64_t retry_ms;        /* write no sooner */
@@ -165,12 +166,21 @@ int client_make_send(struct hf_client *c, enum op_code op, const char *queue,
 
 /* ---- numbers (client_session.c) ---- */
 
-/* Give a send its number. False: it has to wait, for the session or for older sends. */
+/* Give a send or a transaction its number. False: it has to wait, for the session or for older sends. */
 bool client_number_send(struct hf_client *c, struct client_call *call);
 /* The session is no longer known: the send takes a number of a new one when it is
  * written again. False: it may have been stored under the old one, or this happens too
  * often. */
 bool client_renumber_send(struct hf_client *c, struct client_call *call);
+
+/* ---- entries of sends (client_send.c) ---- */
+
+int client_check_entries(const struct hf_send_entry *entries, size_t count,
+                         struct hf_error *error);
+/* Bytes that filling takes, at most; copy as in client_keep. */
+size_t client_entry_size(const struct hf_send_entry *e, bool copy);
+void client_fill_entry(struct client_call *call, const struct hf_send_entry *from,
+                       bool copy, struct op_send_entry *to);
 
 /* ---- answers (client_answer.c) ---- */
 

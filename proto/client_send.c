@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t entry_size(const struct hf_send_entry *e, bool copy)
+size_t client_entry_size(const struct hf_send_entry *e, bool copy)
 {
     size_t size = 0;
 
@@ -30,7 +30,7 @@ static size_t entry_size(const struct hf_send_entry *e, bool copy)
     return size;
 }
 
-static void fill_entry(struct client_call *call, const struct hf_send_entry *from,
+void client_fill_entry(struct client_call *call, const struct hf_send_entry *from,
                        bool copy, struct op_send_entry *to)
 {
     static const uint8_t empty[1] = {0};
@@ -57,7 +57,7 @@ static void fill_entry(struct client_call *call, const struct hf_send_entry *fro
     to->ttl = client_optional(from->has_ttl, from->ttl_ms);
 }
 
-static int check_entries(const struct hf_send_entry *entries, size_t count,
+int client_check_entries(const struct hf_send_entry *entries, size_t count,
                          struct hf_error *error)
 {
     size_t total = 0;
@@ -70,7 +70,7 @@ static int check_entries(const struct hf_send_entry *entries, size_t count,
                                 "a message has at most %u attributes and %u keys",
                                 LIMIT_ATTRIBUTES, LIMIT_KEYS);
         }
-        total += entry_size(&entries[i], true);
+        total += client_entry_size(&entries[i], true);
         if (entries[i].body.len > LIMIT_FRAME_BYTES || total > LIMIT_FRAME_BYTES) {
             return client_error(error, HF_E_TOO_LARGE,
                                 "the message or batch is above %u bytes",
@@ -94,7 +94,7 @@ static struct client_call *prepare_send(enum op_code op, const char *name,
     list = calloc(count, sizeof *list);
     call->array = list;
     for (size_t i = 0; i < count; i++) {
-        size += entry_size(&entries[i], copy);
+        size += client_entry_size(&entries[i], copy);
     }
     if (list == NULL || (size > 0 && op_buffer_reserve(&call->bytes, size) == NULL)) {
         client_call_free(call);
@@ -110,7 +110,7 @@ static struct client_call *prepare_send(enum op_code op, const char *name,
         call->request.send.count = (uint32_t)count;
     }
     for (size_t i = 0; i < count; i++) {
-        fill_entry(call, &entries[i], copy, &list[i]);
+        client_fill_entry(call, &entries[i], copy, &list[i]);
     }
     CHECK(call->bytes.len <= size);
     return call;
@@ -170,7 +170,7 @@ int client_make_send(struct hf_client *c, enum op_code op, const char *queue,
     int rc = client_check_batch(queue, count, error);
 
     if (rc == HF_OK) {
-        rc = check_entries(entries, count, error);
+        rc = client_check_entries(entries, count, error);
     }
     if (rc != HF_OK) {
         return rc;
@@ -189,7 +189,7 @@ int hf_send_begin(struct hf_client *c, const char *queue,
                   const struct hf_send_entry *entries, size_t count, hf_send_fn done,
                   void *ctx, struct hf_error *error)
 {
-    struct client_call *call;
+    struct client_call *call = NULL;
     int rc = client_make_send(c, OP_SEND, queue, entries, count, true, &call, error);
 
     if (rc != HF_OK) {
@@ -223,7 +223,7 @@ int hf_send_batch(struct hf_client *c, const char *queue,
                   struct hf_send_result *results, struct hf_error *error)
 {
     struct sent sent = {.results = results};
-    struct client_call *call;
+    struct client_call *call = NULL;
     int rc = client_make_send(c, OP_SEND, queue, entries, count, false, &call, error);
 
     if (rc != HF_OK) {

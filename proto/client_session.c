@@ -62,13 +62,7 @@ static void on_session(struct client_call *call, const struct hf_error *error,
     }
 }
 
-/* Sends and publishes share the numbers of a session. */
-static uint64_t sequence_of(const struct client_call *call)
-{
-    return call->request.op == OP_PUBLISH ? call->request.publish.sequence
-                                          : call->request.send.sequence;
-}
-
+/* Sends, publishes and transactions share the numbers of a session. */
 static void set_number(struct client_call *call, uint32_t epoch, uint64_t sequence)
 {
     struct slice session = slice_of(call->session, sizeof call->session);
@@ -77,6 +71,10 @@ static void set_number(struct client_call *call, uint32_t epoch, uint64_t sequen
         call->request.publish.session = session;
         call->request.publish.epoch = epoch;
         call->request.publish.sequence = sequence;
+    } else if (call->request.op == OP_TX) {
+        call->request.tx.session = session;
+        call->request.tx.epoch = epoch;
+        call->request.tx.sequence = sequence;
     } else {
         call->request.send.session = session;
         call->request.send.epoch = epoch;
@@ -92,8 +90,8 @@ static uint64_t oldest_in(const struct hf_client *c, const struct client_list *l
 
     for (call = list->first; call != NULL; call = call->next) {
         if (call->numbered && call->generation == c->session_generation &&
-            sequence_of(call) < oldest) {
-            oldest = sequence_of(call);
+            call->sequence < oldest) {
+            oldest = call->sequence;
         }
     }
     return oldest;
@@ -121,7 +119,8 @@ bool client_number_send(struct hf_client *c, struct client_call *call)
     }
     memcpy(call->session, c->session, sizeof call->session);
     call->generation = c->session_generation;
-    set_number(call, c->epoch, c->next_sequence++);
+    call->sequence = c->next_sequence++;
+    set_number(call, c->epoch, call->sequence);
     return true;
 }
 

@@ -84,6 +84,8 @@ void client_error_from_op(struct hf_error *error, const struct op_error *from)
     error->status = from->status;
     error->unreachable = 0;
     error->has_bounds = from->has_bounds;
+    error->has_item = from->has_item;
+    error->item = from->has_item ? (size_t)from->item : 0;
     error->message_state = (int)from->state;
     error->gone = (int)from->gone;
     error->low = from->low;

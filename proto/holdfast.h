@@ -111,6 +111,8 @@ struct hf_error {
     int64_t low;
     int64_t high;
     int64_t retry_after_ms;           /* 0 = no advice */
+    int has_item;                     /* hf_tx: it is item number `item` that was refused */
+    size_t item;
     char element[HF_ELEMENT_BYTES];   /* the argument at fault */
     char sentence[HF_SENTENCE_BYTES]; /* what, why, what to do */
 };
@@ -596,6 +598,46 @@ HF_API int hf_park(struct hf_client *client, const char *queue, struct hf_bytes 
                    const char *reason, struct hf_settle_result *result,
                    struct hf_error *error);
 
+/* ---- transactions ---- */
+
+/* What an item does: a kind of settling (enum hf_settle_kind), or one of these. */
+enum hf_tx_kind { HF_TX_SEND = 7, HF_TX_CANCEL = 8 };
+
+/* Of the last four what belongs to the kind. */
+struct hf_tx_item {
+    const char *queue;
+    int kind;
+    struct hf_settle_entry settle; /* HF_ACK to HF_PARK */
+    struct hf_send_entry send;     /* HF_TX_SEND */
+    struct hf_id id;               /* HF_TX_CANCEL: this message, or (both halves 0) ... */
+    struct hf_bytes key;           /* ... those with this key */
+    int include_ready;             /* as in struct hf_cancel */
+    int revoke;
+    uint64_t if_version; /* 0 = any */
+};
+
+/* Of it, what the kind of the item has. */
+struct hf_tx_result {
+    struct hf_id id;  /* of the message sent, or of the first one cancelled */
+    int state_before; /* cancel */
+    int state;
+    int64_t due_ms; /* send */
+    int64_t next_visible_at;
+    int duplicate;
+    int replaced;
+    int late;
+    int already;
+    int capped;
+    uint64_t count; /* messages cancelled */
+};
+
+/* 1..HF_BATCH_MAX items, of any queues, as one step: all are done, in their order, or
+ * none; results[count]. Refused: error->item says which item, and why as that alone
+ * would. Numbered like sends, so it is done once whatever gets lost; from a client that
+ * is `unnumbered` a lost answer ends as HF_E_UNKNOWN_OUTCOME. */
+HF_API int hf_tx(struct hf_client *client, const struct hf_tx_item *items, size_t count,
+                 struct hf_tx_result *results, struct hf_error *error);
+
 /* Parked messages become ready with their counters at 0: the one with this id, or (id
  * NULL) the oldest `limit` (1..1024). count may be NULL. Not repeated: may end as
  * HF_E_UNKNOWN_OUTCOME. */
@@ -694,6 +736,11 @@ HF_API int hf_settle_begin(struct hf_client *client, const char *queue,
                            enum hf_settle_kind kind,
                            const struct hf_settle_entry *entries, size_t count,
                            hf_settle_fn done, void *ctx, struct hf_error *error);
+
+typedef void (*hf_tx_fn)(void *ctx, const struct hf_error *error,
+                         const struct hf_tx_result *results, size_t count);
+HF_API int hf_tx_begin(struct hf_client *client, const struct hf_tx_item *items,
+                       size_t count, hf_tx_fn done, void *ctx, struct hf_error *error);
 
 typedef void (*hf_noop_fn)(void *ctx, const struct hf_error *error);
 HF_API int hf_noop_begin(struct hf_client *client, const void *body, size_t len,

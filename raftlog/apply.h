@@ -28,8 +28,17 @@ void apply_session_open(struct machine *m, const struct apply *a);
 void apply_send(struct machine *m, const struct apply *a);
 void apply_receive(struct machine *m, const struct apply *a);
 void apply_settle(struct machine *m, const struct apply *a);
+void apply_tx(struct machine *m, const struct apply *a);
 /* Returns how many records were moved or removed. */
 uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count);
+
+/* One entry of a send, one receipt of a settle (op: the queue and the kind; random: of
+ * the command). The request itself was checked. */
+void send_entry(struct machine *m, struct queue *q, const struct op_send_entry *e,
+                struct op_send_result *result);
+void settle_entry(struct machine *m, struct queue *q, const struct op_settle *op,
+                  const struct op_settle_entry *e, uint64_t random,
+                  struct op_settle_result *result);
 
 /* Content alone; HF_OK or the status with `error` filled. Texts live in the machine's
  * arena. */
@@ -55,6 +64,7 @@ int check_send(struct machine *m, const struct op_send *op, struct op_error *err
 int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error);
 int check_settle(struct machine *m, const struct op_settle *op, struct op_error *error);
+int check_tx(struct machine *m, const struct op_tx *op, struct op_error *error);
 
 /* When a message that is sent like this becomes ready, at the earliest now. Refuses what
  * is beyond the bounds of the queue. */

@@ -337,6 +337,9 @@ static bool apply_request(struct machine *m, const struct apply *a)
     case OP_SETTLE:
         apply_settle(m, a);
         return true;
+    case OP_TX:
+        apply_tx(m, a);
+        return true;
     case OP_KICK:
         apply_kick(m, a);
         return true;
@@ -571,6 +574,8 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_receive(m, &request->receive, error);
     case OP_SETTLE:
         return check_settle(m, &request->settle, error);
+    case OP_TX:
+        return check_tx(m, &request->tx, error);
     case OP_KICK:
         return check_kick(m, &request->kick, error);
     case OP_MODIFY:

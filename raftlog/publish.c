@@ -119,13 +119,13 @@ static void recall(const struct op_send_reply *from, struct op_publish_reply *to
 void apply_publish(struct machine *m, const struct apply *a)
 {
     const struct op_publish *op = &a->request->publish;
+    const struct session_number number = {op->session, op->epoch, op->sequence};
     struct op_publish_reply *reply = &a->reply->publish;
-    struct op_send send = as_send(op);
+    struct session_results known = {.count = 0};
     struct op_send_reply memory = {.count = 0};
     struct topic_subscription subs[LIMIT_SUBSCRIPTIONS];
     struct session session;
     struct topic topic;
-    bool repeat = false;
     uint32_t count;
 
     if (check_publish(m, op, &a->reply->error) != HF_OK ||
@@ -133,15 +133,16 @@ void apply_publish(struct machine *m, const struct apply *a)
         return;
     }
     if (op->session.data != NULL &&
-        session_begin(m, &send, &session, &repeat, &memory, &a->reply->error) !=
-            HF_OK) {
+        session_begin(m, &number, SESSION_PUBLISH, &session, &known,
+                      &a->reply->error) != HF_OK) {
         return;
     }
     reply->results = apply_array(m, LIMIT_BATCH, sizeof *reply->results);
     if (reply->results == NULL) {
         return;
     }
-    if (repeat) {
+    if (known.items.data != NULL) {
+        session_read_sent(m, &known, &memory);
         recall(&memory, reply);
         return;
     }
@@ -162,6 +163,6 @@ void apply_publish(struct machine *m, const struct apply *a)
     topic_store(m, op->topic, &topic);
     if (op->session.data != NULL) {
         remember(reply, &memory);
-        session_end(m, &session, &send, &memory);
+        session_keep_sent(m, &session, op->sequence, SESSION_PUBLISH, &memory);
     }
 }

@@ -20,6 +20,7 @@ void *apply_array(struct machine *m, size_t count, size_t size)
 
 int check_entries(struct machine *m, const struct op_send *op, struct op_error *error)
 {
+    const struct session_number number = {op->session, op->epoch, op->sequence};
     uint64_t bodies = 0;
 
     if (op->count == 0 || op->count > LIMIT_BATCH) {
@@ -33,13 +34,7 @@ int check_entries(struct machine *m, const struct op_send *op, struct op_error *
         return refuse_bounds(&m->arena, error, HF_E_TOO_LARGE, "bodies", 0,
                              LIMIT_BATCH_BYTES);
     }
-    if (op->session.data != NULL && (op->session.len != SESSION_ID_BYTES ||
-                                     op->sequence == 0 || op->sequence > INT64_MAX)) {
-        return refuse(
-            &m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
-            "a numbered send carries a session of 16 bytes and a sequence from 1");
-    }
-    return HF_OK;
+    return session_check(m, &number, error);
 }
 
 /* The whole request: what makes every entry fail alike. */
@@ -323,23 +318,34 @@ void send_copy(struct machine *m, struct queue *q, const struct op_send_entry *e
     q->sent++;
 }
 
+void send_entry(struct machine *m, struct queue *q, const struct op_send_entry *e,
+                struct op_send_result *result)
+{
+    send_message(m, q, e, result);
+    m->chain = machine_mix(m->chain, result->id.low ^
+                                         ((uint64_t)(-result->error.status) << 56) ^
+                                         ((uint64_t)result->duplicate << 55));
+}
+
 void apply_send(struct machine *m, const struct apply *a)
 {
     const struct op_send *op = &a->request->send;
     struct op_reply *reply = a->reply;
-    struct session session;
+    const struct session_number number = {op->session, op->epoch, op->sequence};
     bool numbered = op->session.data != NULL;
-    bool repeat = false;
+    struct session_results known;
+    struct session session;
     struct queue *q;
 
     if (check_send(m, op, &reply->error) != HF_OK) {
         return;
     }
-    if (numbered &&
-        session_begin(m, op, &session, &repeat, &reply->send, &reply->error) != HF_OK) {
+    if (numbered && session_begin(m, &number, SESSION_SEND, &session, &known,
+                                  &reply->error) != HF_OK) {
         return;
     }
-    if (repeat) {
+    if (numbered && known.items.data != NULL) {
+        session_read_sent(m, &known, &reply->send);
         return;
     }
     q = queue_find(&m->queues, op->queue);
@@ -349,14 +355,9 @@ void apply_send(struct machine *m, const struct apply *a)
     }
     reply->send.count = op->count;
     for (uint32_t i = 0; i < op->count; i++) {
-        struct op_send_result *r = &reply->send.results[i];
-
-        send_message(m, q, &op->entries[i], r);
-        m->chain =
-            machine_mix(m->chain, r->id.low ^ ((uint64_t)(-r->error.status) << 56) ^
-                                      ((uint64_t)r->duplicate << 55));
+        send_entry(m, q, &op->entries[i], &reply->send.results[i]);
     }
     if (numbered) {
-        session_end(m, &session, op, &reply->send);
+        session_keep_sent(m, &session, op->sequence, SESSION_SEND, &reply->send);
     }
 }

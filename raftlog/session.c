@@ -136,84 +136,71 @@ static struct slice sent_key(uint8_t key[16], uint64_t number, uint64_t sequence
     return slice_of(key, 16);
 }
 
-static void results_decode(struct machine *m, struct slice value,
-                           struct op_send_reply *reply)
+int session_check(struct machine *m, const struct session_number *n,
+                  struct op_error *error)
 {
-    uint32_t count = value.len >= SENT_HEAD_BYTES ? bytes_get_u16(value.data + 8) : 0;
-    const uint8_t *at = value.data + SENT_HEAD_BYTES;
-    const uint8_t *end = value.data + value.len;
-    int64_t stamp;
-
-    if (count == 0) {
-        store_fail(m->store, HF_E_CORRUPT);
-        return;
+    if (n->session.data != NULL && (n->session.len != SESSION_ID_BYTES ||
+                                    n->sequence == 0 || n->sequence > INT64_MAX)) {
+        return refuse(
+            &m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
+            "a numbered request carries a session of 16 bytes and a sequence from 1");
     }
-    stamp = bytes_get_i64(value.data);
-    reply->results = apply_array(m, count, sizeof *reply->results);
-    if (reply->results == NULL) {
-        return;
-    }
-    reply->count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct op_send_result *r = &reply->results[i];
-        uint32_t len = SENT_ENTRY_BYTES;
-        int64_t sent_ms = stamp;
-
-        if (end - at >= (ptrdiff_t)len && (at[1] & SENT_BEFORE) != 0) {
-            len += 8;
-        }
-        if (end - at < (ptrdiff_t)len) {
-            store_fail(m->store, HF_E_CORRUPT);
-            return;
-        }
-        if (len > SENT_ENTRY_BYTES) {
-            sent_ms = bytes_get_i64(at + SENT_ENTRY_BYTES);
-        }
-        r->error.status = status_from_wire(at[0]);
-        if (r->error.status == HF_OK) {
-            r->state = (enum message_state)(at[1] & SENT_STATE);
-            r->id = machine_message_id(m, sent_ms, bytes_get_u64(at + 2));
-            r->due_ms = bytes_get_i64(at + 10);
-            r->duplicate = true;
-            r->replaced = (at[1] & SENT_REPLACED) != 0;
-        }
-        at += len;
-    }
+    return HF_OK;
 }
 
-int session_begin(struct machine *m, const struct op_send *op, struct session *session,
-                  bool *repeat, struct op_send_reply *reply, struct op_error *error)
+static int read_results(struct machine *m, struct slice value, enum session_kind kind,
+                        struct session_results *results, struct op_error *error)
+{
+    unsigned word;
+
+    if (value.len < SENT_HEAD_BYTES) {
+        store_fail(m->store, HF_E_CORRUPT);
+        return HF_E_CORRUPT;
+    }
+    word = bytes_get_u16(value.data + 8);
+    if (word >> 12 != (unsigned)kind) {
+        return refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "sequence",
+                      "another kind of request was done under this number: give each "
+                      "request a number of its own");
+    }
+    results->at_ms = bytes_get_i64(value.data);
+    results->count = word & SESSION_COUNT_MAX;
+    results->items =
+        slice_of(value.data + SENT_HEAD_BYTES, value.len - SENT_HEAD_BYTES);
+    return HF_OK;
+}
+
+int session_begin(struct machine *m, const struct session_number *n,
+                  enum session_kind kind, struct session *session,
+                  struct session_results *results, struct op_error *error)
 {
     struct slice value;
     uint8_t key[16];
 
-    *repeat = false;
-    if (!session_load(m, op->session, session)) {
+    memset(results, 0, sizeof *results);
+    if (!session_load(m, n->session, session)) {
         return refuse(
             &m->arena, error, HF_E_SEQUENCE_TOO_OLD, "session",
             "the producer session is unknown or expired after %d minutes without use: "
             "open it again",
             LIMIT_SESSION_IDLE_MS / 60000);
     }
-    if (op->epoch != session->epoch) {
+    if (n->epoch != session->epoch) {
         return refuse(
             &m->arena, error, HF_E_INVALID_ARGUMENT, "epoch",
-            op->epoch < session->epoch
+            n->epoch < session->epoch
                 ? "a newer epoch holds this session: another producer opened it"
                 : "this epoch of the session was never opened");
     }
-    if (op->sequence + LIMIT_SESSION_WINDOW <= session->highest) {
+    if (n->sequence + LIMIT_SESSION_WINDOW <= session->highest) {
         return refuse(&m->arena, error, HF_E_SEQUENCE_TOO_OLD, "sequence",
                       "results are kept for the last %u numbers of a session",
                       LIMIT_SESSION_WINDOW);
     }
-    if (store_get(m->store, TREE_SENT, sent_key(key, session->number, op->sequence),
-                  &value) &&
-        !(PLANTED(session_dropped) && bytes_get_i64(value.data) < m->grace_ms)) {
-        *repeat = true;
-        results_decode(m, value, reply);
-    }
-    return HF_OK;
+    return store_get(m->store, TREE_SENT, sent_key(key, session->number, n->sequence),
+                     &value)
+               ? read_results(m, value, kind, results, error)
+               : HF_OK;
 }
 
 static void window_move(struct machine *m, struct session *session, uint64_t sequence)
@@ -238,36 +225,90 @@ static void window_move(struct machine *m, struct session *session, uint64_t seq
     }
 }
 
-void session_end(struct machine *m, struct session *session, const struct op_send *op,
-                 const struct op_send_reply *reply)
+void session_touch(struct machine *m, struct session *session)
 {
-    uint32_t len = SENT_HEAD_BYTES + reply->count * SENT_ENTRY_BYTES;
-    uint32_t accepted = 0;
+    session->used_ms = m->now_ms;
+    session_store(m, session);
+}
+
+uint8_t *session_keep(struct machine *m, struct session *session, uint64_t sequence,
+                      enum session_kind kind, uint32_t count, uint32_t len)
+{
     uint8_t key[16];
+    uint8_t *at;
+
+    CHECK(count > 0 && count <= SESSION_COUNT_MAX);
+    if (sequence > session->highest) {
+        window_move(m, session, sequence);
+    }
+    session_touch(m, session);
+    at = store_put_space(m->store, TREE_SENT, sent_key(key, session->number, sequence),
+                         SENT_HEAD_BYTES + len, false);
+    if (at == NULL) {
+        return NULL;
+    }
+    bytes_put_i64(at, m->now_ms);
+    bytes_put_u16(at + 8, (uint16_t)((unsigned)kind << 12 | count));
+    return at + SENT_HEAD_BYTES;
+}
+
+/* ---- results of sends ---- */
+
+void session_read_sent(struct machine *m, const struct session_results *from,
+                       struct op_send_reply *reply)
+{
+    const uint8_t *at = from->items.data;
+    const uint8_t *end = at + from->items.len;
+
+    reply->results = apply_array(m, from->count, sizeof *reply->results);
+    if (reply->results == NULL) {
+        return;
+    }
+    reply->count = from->count;
+    for (uint32_t i = 0; i < from->count; i++) {
+        struct op_send_result *r = &reply->results[i];
+        uint32_t len = SENT_ENTRY_BYTES;
+        int64_t sent_ms = from->at_ms;
+
+        if (end - at >= (ptrdiff_t)len && (at[1] & SENT_BEFORE) != 0) {
+            len += 8;
+        }
+        if (end - at < (ptrdiff_t)len) {
+            store_fail(m->store, HF_E_CORRUPT);
+            return;
+        }
+        if (len > SENT_ENTRY_BYTES) {
+            sent_ms = bytes_get_i64(at + SENT_ENTRY_BYTES);
+        }
+        r->error.status = status_from_wire(at[0]);
+        if (r->error.status == HF_OK) {
+            r->state = (enum message_state)(at[1] & SENT_STATE);
+            r->id = machine_message_id(m, sent_ms, bytes_get_u64(at + 2));
+            r->due_ms = bytes_get_i64(at + 10);
+            r->duplicate = true;
+            r->replaced = (at[1] & SENT_REPLACED) != 0;
+        }
+        at += len;
+    }
+}
+
+void session_keep_sent(struct machine *m, struct session *session, uint64_t sequence,
+                       enum session_kind kind, const struct op_send_reply *reply)
+{
+    uint32_t len = reply->count * SENT_ENTRY_BYTES;
+    uint32_t accepted = 0;
     uint8_t *at;
 
     for (uint32_t i = 0; i < reply->count; i++) {
         accepted += reply->results[i].error.status == HF_OK;
         len += reply->results[i].duplicate ? 8 : 0;
     }
-    session->used_ms = m->now_ms;
     if (accepted == 0) {
-        session_store(m, session);
+        session_touch(m, session);
         return;
     }
-    if (op->sequence > session->highest) {
-        window_move(m, session, op->sequence);
-    }
-    session_store(m, session);
-    at = store_put_space(m->store, TREE_SENT,
-                         sent_key(key, session->number, op->sequence), len, false);
-    if (at == NULL) {
-        return;
-    }
-    bytes_put_i64(at, m->now_ms);
-    bytes_put_u16(at + 8, (uint16_t)reply->count);
-    at += SENT_HEAD_BYTES;
-    for (uint32_t i = 0; i < reply->count; i++) {
+    at = session_keep(m, session, sequence, kind, reply->count, len);
+    for (uint32_t i = 0; at != NULL && i < reply->count; i++) {
         const struct op_send_result *r = &reply->results[i];
 
         at[0] = (uint8_t)-r->error.status;
@@ -282,6 +323,8 @@ void session_end(struct machine *m, struct session *session, const struct op_sen
         }
     }
 }
+
+/* ---- forgetting ---- */
 
 /* Delete what is remembered under a number; false when the budget ended first. */
 static bool forget_results(struct machine *m, uint64_t number, uint32_t *budget)

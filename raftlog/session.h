@@ -9,9 +9,9 @@
  * `session`, key 16 bytes: u64 internal number, u32 epoch, u32 reserved (0), i64
  * opened, i64 last used,
  *     i64 filed (time of its chore record), u64 highest sequence
- * `sent`, key internal number u64, sequence u64: i64 stamp, u16 count, then per entry
- * u8 status (wire number),
- *     u8 state and SENT_... bits, u64 id, i64 due, and i64 sent if SENT_BEFORE says so
+ * `sent`, key internal number u64, sequence u64: i64 stamp, u16 kind << 12 | count, then
+ *     of a send per entry: u8 status (wire number), u8 state and SENT_... bits, u64 id,
+ *     i64 due, and i64 sent if SENT_BEFORE says so; of a transaction: see tx.c
  * `due`, queue 0, lane CHORE, time, internal number: the 16 bytes of the session. When
  * it fires, a session
  *     that was used since is filed again, one that was not is forgotten, one that was
@@ -33,16 +33,48 @@ struct session {
     uint64_t highest; /* sequence */
 };
 
-/* May this numbered send go on? HF_OK; then *repeat says whether its results are
- * remembered, and `reply` is filled with them. Otherwise the status, with `error`
- * filled. */
-int session_begin(struct machine *m, const struct op_send *op, struct session *session,
-                  bool *repeat, struct op_send_reply *reply, struct op_error *error);
+/* What a numbered request carries. */
+struct session_number {
+    struct slice session; /* data NULL: it is not numbered */
+    uint32_t epoch;
+    uint64_t sequence;
+};
 
-/* Remember the results. Nothing is remembered when every entry was refused: a resend
- * then tries again. */
-void session_end(struct machine *m, struct session *session, const struct op_send *op,
-                 const struct op_send_reply *reply);
+/* Whose results are remembered under a number. Stored. */
+enum session_kind { SESSION_SEND = 0, SESSION_TX = 1, SESSION_PUBLISH = 2 };
+
+#define SESSION_COUNT_MAX 4095u
+
+/* The form alone; HF_OK or refused. */
+int session_check(struct machine *m, const struct session_number *n,
+                  struct op_error *error);
+
+/* May this request go on? HF_OK; then `results` are those that are remembered of it,
+ * data NULL when there are none. They are of this kind, `count` items, stamped at_ms,
+ * and borrowed until the next write. Otherwise the status, with `error` filled. */
+struct session_results {
+    struct slice items;
+    uint32_t count;
+    int64_t at_ms;
+};
+
+int session_begin(struct machine *m, const struct session_number *n,
+                  enum session_kind kind, struct session *session,
+                  struct session_results *results, struct op_error *error);
+
+/* Used, and nothing to be remembered: a resend tries again. */
+void session_touch(struct machine *m, struct session *session);
+/* Room for `len` bytes of `count` results, to be filled before the next call; NULL
+ * after a failure. */
+uint8_t *session_keep(struct machine *m, struct session *session, uint64_t sequence,
+                      enum session_kind kind, uint32_t count, uint32_t len);
+
+/* The results of a send or publish, from what is remembered, and into it. Nothing is remembered
+ * when every entry was refused. */
+void session_read_sent(struct machine *m, const struct session_results *from,
+                       struct op_send_reply *reply);
+void session_keep_sent(struct machine *m, struct session *session, uint64_t sequence,
+                       enum session_kind kind, const struct op_send_reply *reply);
 
 /* Chores that are due: at most `budget` records. Returns how many. */
 uint32_t session_sweep(struct machine *m, uint32_t budget);

@@ -295,27 +295,35 @@ static void settle_one(struct settling *s, const struct op_settle_entry *e,
     s->m->chain = machine_mix(s->m->chain, receipt.message);
 }
 
+void settle_entry(struct machine *m, struct queue *q, const struct op_settle *op,
+                  const struct op_settle_entry *e, uint64_t random,
+                  struct op_settle_result *r)
+{
+    struct settling s = {.m = m, .q = q, .op = op, .random = random};
+
+    settle_one(&s, e, r);
+    m->chain = machine_mix(m->chain, ((uint64_t)(-r->error.status) << 8) ^
+                                         (uint64_t)r->state ^
+                                         ((uint64_t)r->next_visible_at << 16));
+}
+
 void apply_settle(struct machine *m, const struct apply *a)
 {
     const struct op_settle *op = &a->request->settle;
     struct op_reply *reply = a->reply;
-    struct settling s = {.m = m, .op = op, .random = a->command->random};
+    struct queue *q;
 
     if (check_settle(m, op, &reply->error) != HF_OK) {
         return;
     }
-    s.q = queue_find(&m->queues, op->queue);
+    q = queue_find(&m->queues, op->queue);
     reply->settle.results = apply_array(m, op->count, sizeof *reply->settle.results);
     if (reply->settle.results == NULL) {
         return;
     }
     reply->settle.count = op->count;
     for (uint32_t i = 0; i < op->count; i++) {
-        struct op_settle_result *r = &reply->settle.results[i];
-
-        settle_one(&s, &op->entries[i], r);
-        m->chain = machine_mix(m->chain, ((uint64_t)(-r->error.status) << 8) ^
-                                             (uint64_t)r->state ^
-                                             ((uint64_t)r->next_visible_at << 16));
+        settle_entry(m, q, op, &op->entries[i], a->command->random,
+                     &reply->settle.results[i]);
     }
 }

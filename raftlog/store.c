@@ -10,6 +10,7 @@
 #include "proto/check.h"
 #include "proto/planted.h"
 #include "raftlog/roots.h"
+#include "raftlog/undo.h"
 
 #include <errno.h>
 #include <lmdb.h>
@@ -36,6 +37,7 @@ struct store {
     uint8_t last_key[STORE_TREES]
                     [STORE_KEY_MAX]; /* greatest key put late: a hint only */
     uint32_t last_len[STORE_TREES];
+    struct undo undo;
     char dir[PATH_BYTES];
 };
 
@@ -274,6 +276,7 @@ void store_close(struct store *s)
     }
     store_pin_drop(s->pin);
     mdb_env_close(s->env);
+    undo_done(&s->undo);
     free(s);
 }
 
@@ -349,6 +352,43 @@ static void count_write(struct store *s, size_t bytes)
     s->write_bytes += bytes;
 }
 
+static bool noting(const struct store *s)
+{
+    return s->undo.on;
+}
+
+static void note(struct store *s, enum store_tree tree, MDB_val k, const MDB_val *v)
+{
+    if (!undo_note(&s->undo, tree, slice_of_val(&k),
+                   v != NULL ? slice_of_val(v) : slice_of(NULL, 0))) {
+        store_fail(s, HF_E_MEMORY_LOW);
+    }
+}
+
+/* Before a write: what is there now. */
+static void note_key(struct store *s, enum store_tree tree, MDB_val k)
+{
+    MDB_val v;
+    int rc;
+
+    if (!noting(s)) {
+        return;
+    }
+    rc = mdb_get(s->txn, s->dbi[tree], &k, &v);
+    if (rc == 0) {
+        note(s, tree, k, &v);
+    } else if (rc == MDB_NOTFOUND) {
+        note(s, tree, k, NULL);
+    } else {
+        fail_lmdb(s, rc);
+    }
+}
+
+struct undo *store_undo(struct store *s)
+{
+    return &s->undo;
+}
+
 void store_put(struct store *s, enum store_tree tree, struct slice key,
                struct slice value)
 {
@@ -360,6 +400,7 @@ void store_put(struct store *s, enum store_tree tree, struct slice key,
         return;
     }
     CHECK(key.len <= STORE_KEY_MAX);
+    note_key(s, tree, k);
     rc = mdb_put(s->txn, s->dbi[tree], &k, &v, 0);
     if (rc != 0) {
         fail_lmdb(s, rc);
@@ -379,6 +420,7 @@ uint8_t *store_put_space(struct store *s, enum store_tree tree, struct slice key
     if (!ready(s)) {
         return NULL;
     }
+    note_key(s, tree, k);
     rc = mdb_put(s->txn, s->dbi[tree], &k, &v, flags);
     if (rc != 0) {
         fail_lmdb(s, rc == MDB_KEYEXIST ? MDB_CORRUPTED : rc);
@@ -414,6 +456,10 @@ void store_put_late(struct store *s, enum store_tree tree, struct slice key,
     }
     memcpy(s->last_key[tree], key.data, key.len);
     s->last_len[tree] = key.len;
+    if (noting(s)) {
+        store_put(s, tree, key, value);
+        return;
+    }
     rc = mdb_put(s->txn, s->dbi[tree], &k, &v, MDB_APPEND);
     if (rc == MDB_KEYEXIST) {
         store_put(s, tree, key, value);
@@ -434,6 +480,7 @@ bool store_delete(struct store *s, enum store_tree tree, struct slice key)
     if (!ready(s)) {
         return false;
     }
+    note_key(s, tree, k);
     rc = mdb_del(s->txn, s->dbi[tree], &k, NULL);
     if (rc == 0) {
         count_write(s, key.len);
@@ -526,6 +573,14 @@ void store_drop(struct store *s, enum store_tree tree)
         return;
     }
     CHECK(s->cursor[tree] != NULL);
+    if (noting(s)) {
+        MDB_val k;
+        MDB_val v;
+
+        if (mdb_cursor_get(s->cursor[tree], &k, &v, MDB_GET_CURRENT) == 0) {
+            note(s, tree, k, &v);
+        }
+    }
     rc = mdb_cursor_del(s->cursor[tree], 0);
     if (rc != 0) {
         fail_lmdb(s, rc);

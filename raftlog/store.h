@@ -124,6 +124,9 @@ bool store_here(struct store *s, enum store_tree tree, struct slice *key,
 /* Delete the record under the cursor. */
 void store_drop(struct store *s, enum store_tree tree);
 
+/* Where what is overwritten and deleted is noted while that is asked for: undo.h. */
+struct undo *store_undo(struct store *s);
+
 int store_commit(struct store *s);
 bool store_is_open(const struct store *s); /* a write transaction is open */
 

@@ -533,8 +533,8 @@ void model_add_message(struct model *m, int queue, const struct op_send_entry *e
     m->queues[queue].sent++;
 }
 
-static bool check_send_entry(struct model *m, int queue, const struct op_send_entry *e,
-                             const struct op_send_result *got, bool *accepted)
+bool model_send_one(struct model *m, int queue, const struct op_send_entry *e,
+                    const struct op_send_result *got, bool *accepted)
 {
     int64_t due_ms = 0;
     int wanted = model_send_verdict(m, queue, e, &due_ms);
@@ -586,8 +586,8 @@ static bool check_repeat(struct model *m, const struct model_result *r,
     return true;
 }
 
-static void keep_results(struct model_session *s, uint64_t sequence,
-                         const struct op_send_reply *got)
+struct model_result *model_keep_number(struct model_session *s, uint64_t sequence,
+                                       uint32_t count)
 {
     struct model_result *r;
     uint32_t kept = 0;
@@ -600,12 +600,21 @@ static void keep_results(struct model_session *s, uint64_t sequence,
     }
     s->result_count = kept;
     if (s->result_count == MODEL_RESULTS) {
-        return; /* the driver keeps away from this */
+        return NULL; /* the driver keeps away from this */
     }
     r = &s->results[s->result_count++];
     r->sequence = sequence;
-    r->count = got->count;
-    for (uint32_t i = 0; i < got->count; i++) {
+    r->count = count;
+    r->tx = false;
+    return r;
+}
+
+static void keep_results(struct model_session *s, uint64_t sequence,
+                         const struct op_send_reply *got)
+{
+    struct model_result *r = model_keep_number(s, sequence, got->count);
+
+    for (uint32_t i = 0; r != NULL && i < got->count; i++) {
         r->entries[i].status = got->results[i].error.status;
         r->entries[i].id = got->results[i].id.low;
         r->entries[i].state = got->results[i].state;
@@ -615,10 +624,35 @@ static void keep_results(struct model_session *s, uint64_t sequence,
     }
 }
 
+int model_number(struct model *m, struct slice session, uint32_t epoch,
+                 uint64_t sequence, bool tx, struct model_session **s,
+                 struct model_result **known)
+{
+    *s = &m->sessions[session_of(session)];
+    *known = NULL;
+    if (!(*s)->exists) {
+        return HF_E_SEQUENCE_TOO_OLD;
+    }
+    if ((*s)->epoch != epoch) {
+        return HF_E_INVALID_ARGUMENT;
+    }
+    if (sequence + LIMIT_SESSION_WINDOW <= (*s)->highest) {
+        return HF_E_SEQUENCE_TOO_OLD;
+    }
+    for (uint32_t i = 0; i < (*s)->result_count; i++) {
+        if ((*s)->results[i].sequence == sequence) {
+            *known = &(*s)->results[i];
+            return (*known)->tx == tx ? HF_OK : HF_E_INVALID_ARGUMENT;
+        }
+    }
+    return HF_OK;
+}
+
 static bool apply_send(struct model *m, const struct op_send *op,
                        const struct op_reply *reply)
 {
     struct model_session *s = NULL;
+    struct model_result *known = NULL;
     int queue = model_queue_of(m, op->queue);
     bool accepted = false;
 
@@ -626,22 +660,15 @@ static bool apply_send(struct model *m, const struct op_send *op,
         return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
     if (op->session.data != NULL) {
-        s = &m->sessions[session_of(op->session)];
-        if (!s->exists) {
-            return model_same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
+        int rc = model_number(m, op->session, op->epoch, op->sequence, false, &s, &known);
+
+        if (rc != HF_OK) {
+            return model_same_status(m, reply->error.status, rc);
         }
-        if (s->epoch != op->epoch) {
-            return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
-        }
-        if (op->sequence + LIMIT_SESSION_WINDOW <= s->highest) {
-            return model_same_status(m, reply->error.status, HF_E_SEQUENCE_TOO_OLD);
-        }
-        for (uint32_t i = 0; i < s->result_count; i++) {
-            if (s->results[i].sequence == op->sequence) {
-                return model_same_status(m, reply->error.status, HF_OK) &&
-                       check_repeat(m, &s->results[i], &reply->send);
-            }
-        }
+    }
+    if (known != NULL) {
+        return model_same_status(m, reply->error.status, HF_OK) &&
+               check_repeat(m, known, &reply->send);
     }
     if (!model_same_status(m, reply->error.status, HF_OK)) {
         return false;
@@ -651,8 +678,8 @@ static bool apply_send(struct model *m, const struct op_send *op,
                             op->count);
     }
     for (uint32_t i = 0; i < op->count; i++) {
-        if (!check_send_entry(m, queue, &op->entries[i], &reply->send.results[i],
-                              &accepted)) {
+        if (!model_send_one(m, queue, &op->entries[i], &reply->send.results[i],
+                            &accepted)) {
             return false;
         }
     }
@@ -1100,9 +1127,9 @@ static bool settle_current(struct model *m, struct model_message *msg,
     return end_attempt(m, msg, op, e, got);
 }
 
-static bool settle_one(struct model *m, int queue, const struct op_settle *op,
-                       const struct op_settle_entry *e,
-                       const struct op_settle_result *got)
+bool model_settle_one(struct model *m, int queue, const struct op_settle *op,
+                      const struct op_settle_entry *e,
+                      const struct op_settle_result *got)
 {
     struct receipt_words w = read_receipt(e->receipt);
     struct model_message *msg;
@@ -1168,7 +1195,7 @@ static bool apply_settle(struct model *m, const struct op_settle *op,
                             op->count);
     }
     for (uint32_t i = 0; i < op->count; i++) {
-        if (!settle_one(m, queue, op, &op->entries[i], &reply->settle.results[i])) {
+        if (!model_settle_one(m, queue, op, &op->entries[i], &reply->settle.results[i])) {
             return false;
         }
     }
@@ -1252,6 +1279,8 @@ bool model_apply(struct model *m, const struct op_request *request,
         return apply_send(m, &request->send, reply);
     case OP_RECEIVE:
         return apply_receive(m, &request->receive, reply);
+    case OP_TX:
+        return model_tx(m, &request->tx, reply);
     case OP_SETTLE:
         return apply_settle(m, &request->settle, reply);
     case OP_KICK:

@@ -61,6 +61,8 @@ struct model_queue {
 struct model_result {
     uint64_t sequence;
     uint32_t count;
+    bool tx;                       /* of a transaction, else of a send */
+    struct op_tx_result items[8];  /* of a transaction */
     struct {
         int status;
         uint64_t id;
@@ -146,6 +148,9 @@ void model_time(struct model *m, int64_t now_ms);
  * when the reply is not what it should be. */
 bool model_apply(struct model *m, const struct op_request *request,
                  const struct model_config *config, const struct op_reply *reply);
+
+/* HF_OK, or why a transaction is refused for what stands in it, and for which item. */
+int model_tx_content(const struct model *m, const struct op_tx *op, uint32_t *item);
 
 void model_fire(struct model *m, uint32_t queue_number); /* 0: chores */
 void model_grace(struct model *m, int64_t until_ms);

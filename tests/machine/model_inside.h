@@ -57,6 +57,22 @@ bool model_once_send(struct model *m, int queue, const struct op_send_entry *e,
 void model_once_fire(struct model *m, int queue);
 void model_once_drop(struct model *m, int queue);
 
+/* May a numbered request go on? The status; then *known is what is remembered of it, or
+ * NULL. */
+int model_number(struct model *m, struct slice session, uint32_t epoch,
+                 uint64_t sequence, bool tx, struct model_session **s,
+                 struct model_result **known);
+/* Room for its results; NULL: the driver keeps away from this. */
+struct model_result *model_keep_number(struct model_session *s, uint64_t sequence,
+                                       uint32_t count);
+
+bool model_send_one(struct model *m, int queue, const struct op_send_entry *e,
+                    const struct op_send_result *got, bool *accepted);
+bool model_settle_one(struct model *m, int queue, const struct op_settle *op,
+                      const struct op_settle_entry *e,
+                      const struct op_settle_result *got);
+bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *reply);
+
 bool model_modify(struct model *m, const struct op_modify *op,
                   const struct op_reply *reply);
 

@@ -95,7 +95,8 @@ static bool check_answer(struct model *m, const struct model_once *o, bool dupli
         got->state != o->state || got->due_ms != o->due_ms ||
         got->duplicate != duplicate || got->replaced != replaced) {
         return model_differ(
-            m, "id %llu state %d due %lld duplicate %d %d, should be %llu %d %lld %d %d",
+            m,
+            "id %llu state %d due %lld duplicate %d %d, should be %llu %d %lld %d %d",
             (unsigned long long)got->id.low, (int)got->state, (long long)got->due_ms,
             got->duplicate, got->replaced, (unsigned long long)o->message,
             (int)o->state, (long long)o->due_ms, duplicate, replaced);
@@ -119,9 +120,8 @@ static void replace(struct model *m, const struct op_send_entry *e, int64_t due_
                     struct model_message *msg)
 {
     msg->position_ms = due_ms;
-    msg->priority = e->priority != 0
-                        ? e->priority
-                        : (uint32_t)m->queues[msg->queue].config.priority;
+    msg->priority = e->priority != 0 ? e->priority
+                                     : (uint32_t)m->queues[msg->queue].config.priority;
     msg->body_bytes = e->body.len;
     msg->bytes = e->body.len + e->attributes.len;
     msg->fill = e->body.len != 0 ? e->body.data[0] : 0;
@@ -172,9 +172,9 @@ bool model_once_send(struct model *m, int queue, const struct op_send_entry *e,
         return model_same_status(m, got->error.status, wanted);
     }
     *accepted = *accepted || got->error.status == HF_OK;
-    if (o != NULL && (c->dedup_mode == WINDOW
-                          ? o->sent_ms + c->dedup_window > m->now_ms
-                          : c->dedup_mode == UNTIL_DONE && msg != NULL)) {
+    if (o != NULL &&
+        (c->dedup_mode == WINDOW ? o->sent_ms + c->dedup_window > m->now_ms
+                                 : c->dedup_mode == UNTIL_DONE && msg != NULL)) {
         return model_same_status(m, got->error.status, HF_OK) &&
                check_answer(m, o, true, false, got);
     }

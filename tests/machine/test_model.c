@@ -258,6 +258,34 @@ static void draw_entry(struct episode *e, struct op_send_entry *entry)
     }
 }
 
+/* The next number of a session, one of the last again, one behind the window, or a jump
+ * ahead. */
+static uint64_t draw_number(struct episode *e, struct slice *id, uint32_t *epoch)
+{
+    int s = (int)below(e, MODEL_SESSIONS);
+    const struct model_session *session = &e->model.sessions[s];
+    uint8_t *bytes = arena_get(&e->rig.arena, 16);
+    bool full = session->result_count + 2 >= MODEL_RESULTS;
+
+    model_session_id(s, bytes);
+    *id = slice_of(bytes, 16);
+    *epoch = one_in(e, 20) ? 1 + (uint32_t)below(e, 5) : session->epoch;
+    if (*epoch == 0) {
+        *epoch = 1;
+    }
+    if (one_in(e, 4) && session->result_count > 0) {
+        return session->results[below(e, session->result_count)].sequence;
+    }
+    if (one_in(e, 20) && session->highest > LIMIT_SESSION_WINDOW + 2) {
+        return session->highest + 1 - LIMIT_SESSION_WINDOW - below(e, 3);
+    }
+    if (one_in(e, 10) || full) {
+        return session->highest + 1 +
+               (one_in(e, 2) || full ? LIMIT_SESSION_WINDOW : below(e, 50));
+    }
+    return session->highest + 1;
+}
+
 static void draw_send(struct episode *e, struct op_request *q)
 {
     struct op_send *op = &q->send;
@@ -270,27 +298,7 @@ static void draw_send(struct episode *e, struct op_request *q)
         draw_entry(e, &op->entries[i]);
     }
     if (one_in(e, 3)) {
-        int s = (int)below(e, MODEL_SESSIONS);
-        const struct model_session *session = &e->model.sessions[s];
-        uint8_t *id = arena_get(&e->rig.arena, 16);
-
-        model_session_id(s, id);
-        op->session = slice_of(id, 16);
-        op->epoch = one_in(e, 20) ? 1 + (uint32_t)below(e, 5) : session->epoch;
-        if (op->epoch == 0) {
-            op->epoch = 1;
-        }
-        /* The next, one of the last again, one behind the window, or a jump ahead. */
-        op->sequence = session->highest + 1;
-        if (one_in(e, 4) && session->result_count > 0) {
-            op->sequence = session->results[below(e, session->result_count)].sequence;
-        } else if (one_in(e, 20) && session->highest > LIMIT_SESSION_WINDOW + 2) {
-            op->sequence = session->highest + 1 - LIMIT_SESSION_WINDOW - below(e, 3);
-        } else if (one_in(e, 10) || session->result_count + 2 >= MODEL_RESULTS) {
-            op->sequence += one_in(e, 2) || session->result_count + 2 >= MODEL_RESULTS
-                                ? LIMIT_SESSION_WINDOW
-                                : below(e, 50);
-        }
+        op->sequence = draw_number(e, &op->session, &op->epoch);
     }
 }
 
@@ -469,13 +477,58 @@ static void draw_recur(struct episode *e, struct op_request *q)
     op->count = op->every_ms < 1000000 || one_in(e, 2) ? 1 + below(e, 8) : 0;
 }
 
+static void draw_item(struct episode *e, struct op_tx_item *item)
+{
+    struct op_request q = {.op = OP_NOOP};
+    uint64_t dice = below(e, 10);
+
+    if (dice < 4) {
+        draw_send(e, &q);
+        item->queue = q.send.queue;
+        item->kind = TX_SEND;
+        item->send = q.send.entries;
+    } else if (dice < 8 && e->receipt_count > 0) {
+        draw_settle(e, &q);
+        item->queue = q.settle.queue;
+        item->kind = (enum tx_kind)q.settle.kind;
+        item->settle = q.settle.entries;
+    } else {
+        draw_modify(e, &q);
+        item->queue = q.modify.queue;
+        item->kind = TX_CANCEL;
+        item->cancel = arena_get(&e->rig.arena, sizeof *item->cancel);
+        item->cancel->has_id = q.modify.has_id;
+        item->cancel->id = q.modify.id;
+        item->cancel->key = q.modify.key;
+        item->cancel->include_ready = one_in(e, 2);
+        item->cancel->revoke = one_in(e, 3);
+    }
+}
+
+static void draw_tx(struct episode *e, struct op_request *q)
+{
+    struct op_tx *op = &q->tx;
+
+    q->op = OP_TX;
+    op->count = 1 + (uint32_t)below(e, 5);
+    op->items = arena_get(&e->rig.arena, op->count * sizeof *op->items);
+    for (uint32_t i = 0; i < op->count; i++) {
+        draw_item(e, &op->items[i]);
+    }
+    if (one_in(e, 3)) {
+        op->sequence = draw_number(e, &op->session, &op->epoch);
+    }
+}
+
 static void draw_request(struct episode *e, struct op_request *q,
                          struct model_config *config)
 {
     uint64_t dice = below(e, 1000);
 
     model_config_defaults(config);
-    if (dice < 340) {
+    if (dice < 40) {
+        draw_tx(e, q);
+    } else if (dice < 340) {
         draw_send(e, q);
     } else if (dice < 600) {
         draw_receive(e, q);
@@ -550,22 +603,19 @@ static void explain(struct episode *e, const struct op_error *error)
     }
 }
 
-static bool do_request(struct episode *e)
+static bool do_one(struct episode *e, struct op_request q,
+                   const struct model_config *config, struct op_reply **out)
 {
-    struct op_request q = {.op = OP_NOOP};
-    struct model_config config;
     struct op_reply *reply;
     struct op_error checked;
-    int rc;
+    int rc = machine_check(e->rig.machine, &q, &checked);
 
-    draw_request(e, &q, &config);
-    rc = machine_check(e->rig.machine, &q, &checked);
     if (e->verbose) {
         printf("      %s at %lld\n", op_name(q.op), (long long)e->rig.now_ms);
     }
     reply = rig_apply(&e->rig, &q);
     model_time(&e->model, e->rig.now_ms);
-    if (!model_apply(&e->model, &q, &config, reply)) {
+    if (!model_apply(&e->model, &q, config, reply)) {
         (void)fail(e, op_name(q.op));
         explain(e, &reply->error);
         for (uint32_t i = 0; q.op == OP_SEND && i < reply->send.count; i++) {
@@ -585,7 +635,95 @@ static bool do_request(struct episode *e)
     if (q.op == OP_RECEIVE && reply->error.status == HF_OK) {
         keep_receipts(e, &reply->receive);
     }
+    *out = reply;
     return true;
+}
+
+/* What an item of a transaction is by itself; the status it ends with. */
+static bool do_item(struct episode *e, const struct op_tx_item *item, int *status)
+{
+    struct op_request q = {.op = OP_NOOP};
+    struct op_reply *reply;
+
+    if (item->kind == TX_SEND) {
+        q.op = OP_SEND;
+        q.send = (struct op_send){.queue = item->queue, .entries = item->send, .count = 1};
+    } else if (item->kind == TX_CANCEL) {
+        q.op = OP_MODIFY;
+        q.modify = (struct op_modify){.queue = item->queue,
+                                      .kind = MODIFY_CANCEL,
+                                      .has_id = item->cancel->has_id,
+                                      .id = item->cancel->id,
+                                      .key = item->cancel->key,
+                                      .include_ready = item->cancel->include_ready,
+                                      .revoke = item->cancel->revoke};
+    } else {
+        q.op = OP_SETTLE;
+        q.settle = (struct op_settle){.queue = item->queue,
+                                      .kind = (enum settle_kind)item->kind,
+                                      .entries = item->settle,
+                                      .count = 1};
+    }
+    if (!do_one(e, q, NULL, &reply)) {
+        return false;
+    }
+    *status = item->kind == TX_SEND     ? reply->send.results[0].error.status
+              : item->kind == TX_CANCEL ? reply->error.status
+                                        : reply->settle.results[0].error.status;
+    return true;
+}
+
+/* A transaction was refused for an item: what stands before it is taken, and that item
+ * alone is refused alike. */
+static bool do_refused(struct episode *e, const struct op_tx *tx,
+                       const struct op_error *error)
+{
+    uint32_t item = (uint32_t)error->item;
+    int wanted = error->status;
+    int status = HF_OK;
+    struct op_request q = {.op = OP_TX};
+    struct op_reply *reply;
+
+    q.tx = *tx;
+    q.tx.session = (struct slice){NULL, 0};
+    q.tx.epoch = 0;
+    q.tx.sequence = 0;
+    q.tx.count = item;
+    if (item > 0 && !do_one(e, q, NULL, &reply)) {
+        return false;
+    }
+    if (item > 0 && reply->error.status != HF_OK) {
+        (void)snprintf(e->model.why, sizeof e->model.why,
+                       "refused for item %u, and what stands before it with status %d",
+                       item, reply->error.status);
+        return fail(e, "TX");
+    }
+    if (!do_item(e, &tx->items[item], &status)) {
+        return false;
+    }
+    if (status != wanted) {
+        (void)snprintf(e->model.why, sizeof e->model.why,
+                       "item %u is refused with status %d, alone with %d", item, wanted,
+                       status);
+        return fail(e, "TX");
+    }
+    return true;
+}
+
+static bool do_request(struct episode *e)
+{
+    struct op_request q = {.op = OP_NOOP};
+    struct model_config config;
+    struct op_reply *reply;
+    uint32_t item;
+
+    draw_request(e, &q, &config);
+    if (!do_one(e, q, &config, &reply)) {
+        return false;
+    }
+    return q.op != OP_TX || !reply->error.has_item ||
+           model_tx_content(&e->model, &q.tx, &item) != HF_OK ||
+           do_refused(e, &q.tx, &reply->error);
 }
 
 static void fire_all(struct episode *e)

@@ -165,6 +165,12 @@ static void note_seen(struct fake *f, const struct op_request *r)
         if (r->send.session.len == 16) {
             memcpy(s->session, r->send.session.data, 16);
         }
+    } else if (r->op == OP_TX) {
+        s->sequence = r->tx.sequence;
+        s->epoch = r->tx.epoch;
+        if (r->tx.session.len == 16) {
+            memcpy(s->session, r->tx.session.data, 16);
+        }
     } else if (r->op == OP_RECEIVE) {
         s->wait_ms = r->receive.wait_ms;
         if (r->receive.attempt.len == 16) {
@@ -478,7 +484,7 @@ static enum act take_and_close(struct fake *f, const struct op_request *request,
                                struct op_reply *reply)
 {
     if (request->op != OP_SEND && request->op != OP_KICK && request->op != OP_RECEIVE &&
-        request->op != OP_MODIFY) {
+        request->op != OP_MODIFY && request->op != OP_TX) {
         return answer_ok(f, request, reply);
     }
     if (f->next != NULL) {
@@ -690,6 +696,90 @@ static void lost_answer_is_asked_again_with_the_same_number(void **state)
     assert_int_equal(second->sequence, 1);
     assert_int_equal(second->epoch, 7);
     assert_memory_equal(first->session, second->session, 16);
+    bed_close(&bed);
+}
+
+static enum act answer_tx(struct fake *f, const struct op_request *request,
+                          struct op_reply *reply)
+{
+    static struct op_tx_result results[3];
+
+    if (request->op != OP_TX) {
+        return answer_duplicate(f, request, reply);
+    }
+    if (request->tx.count == 1) {
+        reply->error.status = HF_E_QUEUE_NOT_FOUND;
+        reply->error.element = slice_text("items[0].queue");
+        reply->error.has_item = true;
+        return ACT_REPLY;
+    }
+    results[0].state = request->tx.items[0].kind == TX_ACK ? MESSAGE_DELETED
+                                                           : MESSAGE_PARKED;
+    results[1].id = (struct message_id){1, request->tx.items[1].send->body.len};
+    results[1].duplicate = true;
+    results[2].state_before = MESSAGE_SCHEDULED;
+    results[2].count = request->tx.items[2].cancel->key.len;
+    reply->tx.results = results;
+    reply->tx.count = request->tx.count;
+    return ACT_REPLY;
+}
+
+/* A transaction is numbered in the sequence of the sends, so a lost answer is asked for
+ * under its number. */
+static void lost_tx_is_asked_again_with_the_same_number(void **state)
+{
+    struct hf_tx_item items[3] = {
+        {.queue = "a", .kind = HF_ACK, .settle.receipt = {"receipt", 7}},
+        {.queue = "b", .kind = HF_TX_SEND, .send.body = {"body", 4}},
+        {.queue = "c", .kind = HF_TX_CANCEL, .key = {"key", 3}},
+    };
+    struct hf_tx_result results[3];
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_tx);
+    assert_int_equal(hf_tx(bed.client, items, 3, results, &bed.error), HF_OK);
+    assert_int_equal(results[0].state, HF_MESSAGE_DELETED);
+    assert_int_equal(results[1].id.low, 4);
+    assert_true(results[1].duplicate);
+    assert_int_equal(results[2].state_before, HF_MESSAGE_SCHEDULED);
+    assert_int_equal(results[2].count, 3);
+    assert_int_equal(bed.a->seen[1].op, OP_TX);
+    assert_int_equal(bed.a->seen[1].sequence, 1);
+    assert_int_equal(bed.b->seen[0].sequence, 1);
+    assert_memory_equal(bed.a->seen[1].session, bed.b->seen[0].session, 16);
+    assert_int_equal(send_one(&bed, NULL), HF_OK);
+    assert_int_equal(bed.b->seen[1].sequence, 2);
+    bed_close(&bed);
+}
+
+static void refused_tx_names_its_item(void **state)
+{
+    struct hf_tx_item items[2] = {{.queue = "b", .kind = HF_TX_SEND},
+                                  {.queue = "c", .kind = HF_TX_CANCEL}};
+    struct hf_tx_result results[2];
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, answer_tx);
+    assert_int_equal(hf_tx(bed.client, items, 1, results, &bed.error),
+                     HF_E_QUEUE_NOT_FOUND);
+    assert_true(bed.error.has_item);
+    assert_int_equal(bed.error.item, 0);
+    assert_string_equal(bed.error.element, "items[0].queue");
+    /* A cancel without id and key does not leave the house. */
+    assert_int_equal(hf_tx(bed.client, items, 2, results, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(bed.error.item, 1);
+    items[1].kind = 9;
+    assert_int_equal(hf_tx(bed.client, items, 2, results, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_tx(bed.client, items, 0, results, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(fake_seen(bed.a), 2);
     bed_close(&bed);
 }
 
@@ -1611,6 +1701,8 @@ int main(void)
         cmocka_unit_test(lower_term_is_no_leader),
         cmocka_unit_test(no_leader_ends_at_the_limit),
         cmocka_unit_test(lost_answer_is_asked_again_with_the_same_number),
+        cmocka_unit_test(lost_tx_is_asked_again_with_the_same_number),
+        cmocka_unit_test(refused_tx_names_its_item),
         cmocka_unit_test(unsafe_call_ends_as_unknown),
         cmocka_unit_test(unnumbered_send_ends_as_unknown),
         cmocka_unit_test(cancel_tells_where_it_was),

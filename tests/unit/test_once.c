@@ -46,8 +46,7 @@ static struct op_send_result *send_batch(struct rig *r, const char *const *ids,
 
     for (uint32_t i = 0; i < count; i++) {
         e[i].body = slice_text("body");
-        e[i].dedup_id =
-            ids[i] != NULL ? slice_text(ids[i]) : (struct slice){NULL, 0};
+        e[i].dedup_id = ids[i] != NULL ? slice_text(ids[i]) : (struct slice){NULL, 0};
     }
     q.send.queue = slice_text("q");
     q.send.entries = e;
@@ -217,10 +216,8 @@ static void equal_hashes_are_no_duplicates(void **state)
     uint64_t last;
 
     /* machine_mix takes the word in by XOR: choose the last one so that both meet. */
-    s = machine_mix(machine_mix(machine_mix(q->salt, 0), 16),
-                    bytes_get_u64(a));
-    t = machine_mix(machine_mix(machine_mix(q->salt, 0), 16),
-                    bytes_get_u64(b));
+    s = machine_mix(machine_mix(machine_mix(q->salt, 0), 16), bytes_get_u64(a));
+    t = machine_mix(machine_mix(machine_mix(q->salt, 0), 16), bytes_get_u64(b));
     last = bytes_get_u64(a + 8) ^ s ^ t;
     bytes_put_u64(b + 8, last);
     assert_int_equal(once_hash(q, none, slice_of(a, 16)),
@@ -310,9 +307,8 @@ static void purge(struct rig *r)
 static void until_done_is_freed_by_every_way_out(void **state)
 {
     struct rig *r = *state;
-    struct op_send_entry e = {.body = slice_text("x"),
-                              .dedup_id = slice_text("a"),
-                              .ttl = {true, 1000}};
+    struct op_send_entry e = {
+        .body = slice_text("x"), .dedup_id = slice_text("a"), .ttl = {true, 1000}};
 
     set_mode(r, "until_done");
     cancel(r, send_once(r, "a", "x")->id.low);
@@ -379,9 +375,8 @@ static void replace_takes_the_new_content(void **state)
     (void)rig_fire_due(r);
     expect_count(r, 1, 0);
     {
-        struct op_send_entry e = {.body = slice_text("three"),
-                                  .dedup_id = slice_text("a"),
-                                  .priority = 2};
+        struct op_send_entry e = {
+            .body = slice_text("three"), .dedup_id = slice_text("a"), .priority = 2};
 
         assert_true(send_entry(r, &e)->replaced); /* READY */
     }
