@@ -6,8 +6,8 @@
 
 const struct tool_flag tool_global_flags[] = {
     {"cluster", "HOST:PORT,...", false,
-     "any node or nodes of the cluster; else HOLDFAST_CLUSTER, else "
-     TOOL_DEFAULT_CLUSTER},
+     "any node or nodes of the cluster; else HOLDFAST_CLUSTER, "
+     "else " TOOL_DEFAULT_CLUSTER},
     {"timeout", "D", false, "how long to try before giving up (10s)"},
     {"json", NULL, false, "print one JSON object per line"},
     {"help", NULL, false, "explain the command"},
@@ -37,7 +37,8 @@ static const struct tool_flag send_flags[] = {
     {"ttl", "D", false, "how long it may stay once it is ready"},
     {"dedup-id", "ID", false,
      "sent twice it is stored once, as the dedup attributes of the queue say"},
-    {"attr", "k=v", true, "an attribute of the message: number, true, false or text; what stands in "
+    {"attr", "k=v", true,
+     "an attribute of the message: number, true, false or text; what stands in "
      "\"double quotes\" is text"},
     {NULL, NULL, false, NULL},
 };
@@ -134,6 +135,29 @@ static const struct tool_flag schedule_priority_flags[] = {
     KEY_FLAG,
     {"priority", "N", false, "1 to 16, 1 goes first"},
     VERSION_FLAG,
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag recur_set_flags[] = {
+    {"every", "D", false, "every D, counted from now; 1s or more"},
+    {"cron", "S", false,
+     "by the calendar: 'second minute hour day month weekday', each *, a number, a-b, "
+     "*/n or a list with commas"},
+    {"zone", "Z", false, "the time zone of --cron, as Europe/Berlin (UTC)"},
+    {"catch-up", "C", false,
+     "firings missed while there was no leader: skip, one or all (skip)"},
+    {"overlap", "O", false,
+     "while the message of the last firing is still in the queue: allow or skip "
+     "(allow)"},
+    {"until", "T", false, "no firing after T"},
+    {"count", "N", false, "at most N firings"},
+    {"file", "F", false, "the body is the content of F; - is stdin"},
+    {"key", "K", true, "a further key of its messages"},
+    {"tag", "T", false, "a tag that receivers may filter by"},
+    {"group", "G", false, "messages of one group are received in order"},
+    {"priority", "N", false, "1 (first) to 16 (last)"},
+    {"ttl", "D", false, "how long a message may stay once it is ready"},
+    {"attr", "k=v", true, "an attribute of the message, as in send"},
     {NULL, NULL, false, NULL},
 };
 
@@ -248,6 +272,17 @@ const struct tool_command tool_commands[] = {
     {"schedule priority", "Q [ID]", 1, 2,
      "give a scheduled or ready message another priority", NULL,
      schedule_priority_flags, tool_schedule_priority},
+    {"recur set", "Q KEY [BODY]", 2, 3, "send a message again and again",
+     "KEY names the rule within the queue, and is a key of each of its messages. A "
+     "rule "
+     "of that key that is there is replaced; one that is equal goes on as it was. "
+     "Hours "
+     "that a change of the clock leaves out, or that come twice, come once.",
+     recur_set_flags, tool_recur_set},
+    {"recur remove", "Q KEY", 2, 2, "send it no more; what was sent stays", NULL, NULL,
+     tool_recur_remove},
+    {"recur list", "Q", 1, 1, "print the rules of a queue, and when they fire next",
+     NULL, NULL, tool_recur_list},
     {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
      tool_stats},
     {"topic create", "T", 1, 1, "make a topic", "Making it again is no error.", NULL,

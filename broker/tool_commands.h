@@ -44,6 +44,11 @@ int tool_schedule_reschedule(struct tool *t);
 int tool_schedule_fire(struct tool *t);
 int tool_schedule_priority(struct tool *t);
 
+/* tool_recur.c */
+int tool_recur_set(struct tool *t);
+int tool_recur_remove(struct tool *t);
+int tool_recur_list(struct tool *t);
+
 /* tool_settle.c */
 int tool_ack(struct tool *t);
 int tool_extend(struct tool *t);

@@ -6,6 +6,7 @@
  * more to say right now, so that a slow producer is not held back. */
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
+#include "broker/tool_template.h"
 #include "proto/clock.h"
 
 #include <errno.h>
@@ -16,74 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEYS_MAX       8u
-#define ATTRIBUTES_MAX 64u
-#define BODY_MAX       (4u << 20)
-#define BATCH_BYTES    (256u << 10)
-#define INFLIGHT       8u
-#define READ_BYTES     (64u << 10)
-
-/* What all messages of one call have in common. */
-struct template
-{
-    struct hf_send_entry entry;
-    struct hf_bytes keys[KEYS_MAX];
-    struct hf_attribute attributes[ATTRIBUTES_MAX];
-};
-
-static int read_lists(struct tool *t, struct template *m)
-{
-    const char *text;
-    unsigned n;
-
-    for (n = 0; (text = tool_flag_at(t, "key", n)) != NULL; n++) {
-        if (n == KEYS_MAX) {
-            return tool_usage(t, "more than %u keys", KEYS_MAX);
-        }
-        m->keys[n] = hf_text(text);
-    }
-    m->entry.keys = m->keys;
-    m->entry.key_count = n;
-    for (n = 0; (text = tool_flag_at(t, "attr", n)) != NULL; n++) {
-        if (n == ATTRIBUTES_MAX) {
-            return tool_usage(t, "more than %u attributes", ATTRIBUTES_MAX);
-        }
-        if (!format_read_attribute(text, &m->attributes[n])) {
-            return tool_usage(t, "--attr %s is not k=v", text);
-        }
-    }
-    m->entry.attributes = m->attributes;
-    m->entry.attribute_count = n;
-    return TOOL_DONE;
-}
-
-static int read_template(struct tool *t, struct template *m)
-{
-    int64_t priority = 0;
-    bool delay;
-    bool at;
-    bool ttl;
-    bool has;
-
-    memset(m, 0, sizeof *m);
-    if (!tool_flag_duration(t, "delay", &delay, &m->entry.delay_ms) ||
-        !tool_flag_time(t, "at", &at, &m->entry.deliver_at_ms) ||
-        !tool_flag_duration(t, "ttl", &ttl, &m->entry.ttl_ms) ||
-        !tool_flag_number(t, "priority", 1, 16, &has, &priority)) {
-        return TOOL_USAGE;
-    }
-    if (delay && at) {
-        return tool_usage(t, "give either --delay or --at");
-    }
-    m->entry.has_delay = delay;
-    m->entry.has_deliver_at = at;
-    m->entry.has_ttl = ttl;
-    m->entry.priority = (unsigned)priority;
-    m->entry.tag = hf_text(tool_flag(t, "tag"));
-    m->entry.group = hf_text(tool_flag(t, "group"));
-    m->entry.dedup_id = hf_text(tool_flag(t, "dedup-id"));
-    return read_lists(t, m);
-}
+#define BATCH_BYTES (256u << 10)
+#define INFLIGHT    8u
+#define READ_BYTES  (64u << 10)
 
 /* Publish, not send. */
 static bool to_topic(const struct tool *t)
@@ -92,45 +28,6 @@ static bool to_topic(const struct tool *t)
 }
 
 /* ---- one message ---- */
-
-/* Called right after what failed, for its errno. */
-static int unreadable(const struct tool *t, const char *path)
-{
-    char why[1024];
-
-    snprintf(why, sizeof why, "--file %.900s: %s", path, strerror(errno));
-    return tool_failed(t, why, "give a file that can be read");
-}
-
-static int read_file(struct tool *t, const char *path, char **body, size_t *len)
-{
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    char *bytes = malloc(BODY_MAX + 1);
-    int rc = TOOL_DONE;
-
-    if (f == NULL || bytes == NULL) {
-        rc = f == NULL ? unreadable(t, path)
-                       : tool_failed(t, "out of memory", "free some");
-        goto done;
-    }
-    *len = fread(bytes, 1, BODY_MAX + 1, f);
-    if (ferror(f)) {
-        rc = unreadable(t, path);
-    } else if (*len > BODY_MAX) {
-        rc =
-            tool_failed(t, "the file is above 4 MiB", "send less, or where it is kept");
-    }
-done:
-    if (f != NULL && f != stdin) {
-        fclose(f);
-    }
-    if (rc != TOOL_DONE) {
-        free(bytes);
-        return rc;
-    }
-    *body = bytes;
-    return TOOL_DONE;
-}
 
 static void print_sent(const struct tool *t, const struct hf_send_result *r)
 {
@@ -348,7 +245,7 @@ static void read_more(struct lines *l)
     memmove(l->data, l->data + l->taken, l->len - l->taken);
     l->len -= l->taken;
     l->taken = 0;
-    if (l->len > BODY_MAX) {
+    if (l->len > TEMPLATE_BODY_MAX) {
         l->code = tool_failed(l->t, "a line is above 4 MiB", "send it with --file");
         return;
     }
@@ -465,7 +362,7 @@ int tool_send(struct tool *t)
     struct template m;
     char *body = NULL;
     size_t len = 0;
-    int rc = read_template(t, &m);
+    int rc = template_read(t, &m);
 
     if (rc != TOOL_DONE) {
         return rc;
@@ -479,7 +376,7 @@ int tool_send(struct tool *t)
     if (file == NULL) {
         return send_one(t, &m, hf_text(word));
     }
-    rc = read_file(t, file, &body, &len);
+    rc = template_read_file(t, file, &body, &len);
     if (rc == TOOL_DONE) {
         rc = send_one(t, &m, hf_data(body, len));
     }

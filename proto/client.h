@@ -42,6 +42,7 @@ struct client_call;
 /* An answer that outlives its call: public part first, everything in one arena. */
 struct client_answer {
     union {
+        struct hf_recurs recurs;
         struct hf_messages messages;
         struct hf_queues queues;
         struct hf_schedule schedule;
@@ -173,11 +174,14 @@ bool client_number_send(struct hf_client *c, struct client_call *call);
  * often. */
 bool client_renumber_send(struct hf_client *c, struct client_call *call);
 
-/* ---- entries of sends (client_send.c) ---- */
+/* ---- entries of a send (client_send.c) ---- */
 
+/* HF_E_INVALID_ARGUMENT, HF_E_TOO_LARGE: they fit in no request. */
 int client_check_entries(const struct hf_send_entry *entries, size_t count,
                          struct hf_error *error);
-/* Bytes that filling takes, at most; copy as in client_keep. */
+/* What client_fill_entry appends to the call's bytes, at most; the room must be
+ * reserved.
+ */
 size_t client_entry_size(const struct hf_send_entry *e, bool copy);
 void client_fill_entry(struct client_call *call, const struct hf_send_entry *from,
                        bool copy, struct op_send_entry *to);

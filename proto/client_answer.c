@@ -70,6 +70,7 @@ static bool counts_as_done(const struct client_call *call, const struct op_error
         return error->status == HF_E_QUEUE_NOT_FOUND;
     case OP_TOPIC_DELETE:
     case OP_TOPIC_UNSUBSCRIBE:
+    case OP_RECUR_REMOVE:
         return error->status == HF_E_NOT_FOUND;
     case OP_MODIFY:
         return call->request.modify.kind == MODIFY_CANCEL &&

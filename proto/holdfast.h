@@ -284,7 +284,8 @@ struct hf_send_entry {
     size_t key_count; /* <= 8 */
     struct hf_bytes tag;
     struct hf_bytes group;
-    struct hf_bytes dedup_id; /* sent twice it is stored once: see dedup_mode of queues */
+    struct hf_bytes
+        dedup_id; /* sent twice it is stored once: see dedup_mode of queues */
     const struct hf_attribute *retry; /* the message's own retry policy */
     size_t retry_count;
     unsigned priority; /* 1..16, 1 first; 0 = the default, 8 */
@@ -542,6 +543,70 @@ struct hf_changed {
 HF_API int hf_change(struct hf_client *client, const char *queue,
                      const struct hf_change *change, struct hf_changed *out,
                      struct hf_error *error);
+
+/* ---- recurring messages ---- */
+
+enum hf_catch_up { HF_CATCH_UP_SKIP = 1, HF_CATCH_UP_ONE = 2, HF_CATCH_UP_ALL = 3 };
+enum hf_overlap { HF_OVERLAP_ALLOW = 1, HF_OVERLAP_SKIP = 2 };
+
+/* A rule that sends a message again and again; its key names it within its queue, and
+ * is one of the keys of each message. */
+struct hf_recur {
+    const char *key;
+    struct hf_send_entry message; /* without delay, deliver_at and dedup_id */
+    int64_t every_ms;             /* counted from now, 1 s or more; this or cron */
+    /* "second minute hour day month weekday"; see docs/semantics.md. */
+    const char *cron;
+    const char *zone; /* of cron: "Europe/Berlin"; NULL = UTC */
+    int catch_up;     /* of firings that were missed; 0 = skip */
+    int overlap;      /* while the message of the last firing is there; 0 = allow */
+    int has_until;
+    int64_t until_ms; /* no firing after it */
+    uint64_t count;   /* at most so many firings; 0 = no limit */
+};
+
+/* Set the rule of this key, in place of one that is there; one that is equal goes on as
+ * it was. existed and next_ms may be NULL; *next_ms: the first firing, 0 = there is
+ * none. */
+HF_API int hf_recur_set(struct hf_client *client, const char *queue,
+                        const struct hf_recur *recur, int *existed, int64_t *next_ms,
+                        struct hf_error *error);
+/* Messages that were sent stay. HF_E_NOT_FOUND: there is no such rule; a repeat after a
+ * lost answer that finds none counts as done. */
+HF_API int hf_recur_remove(struct hf_client *client, const char *queue, const char *key,
+                           struct hf_error *error);
+
+struct hf_recur_info {
+    struct hf_bytes key;
+    struct hf_bytes body;
+    struct hf_bytes tag;
+    struct hf_bytes group;
+    unsigned priority; /* 0 = the queue's default */
+    int64_t every_ms;  /* 0: by cron */
+    struct hf_bytes cron;
+    struct hf_bytes zone; /* absent = UTC */
+    int catch_up;
+    int overlap;
+    int64_t until_ms; /* 0 = no end */
+    uint64_t count;   /* 0 = no limit */
+    uint64_t fired;
+    uint64_t skipped;
+    int64_t last_fired_at; /* 0 = never */
+    int64_t next_ms;       /* 0 = it will not fire any more */
+};
+
+struct hf_recurs {
+    const struct hf_recur_info *items;
+    size_t count;
+    int more; /* ask again with the last key as `after` */
+};
+
+HF_API void hf_recurs_free(struct hf_recurs *recurs);
+/* The rules of a queue in the order of their keys, those after `after` (may be NULL),
+ * at most limit (1..1000). Gives them: hf_recurs_free. */
+HF_API int hf_recur_list(struct hf_client *client, const char *queue, const char *after,
+                         unsigned limit, struct hf_recurs **out,
+                         struct hf_error *error);
 
 /* ---- ack, extend, give back ---- */
 

@@ -25,7 +25,7 @@ bool undo_note(struct undo *u, enum store_tree tree, struct slice key,
     }
     bytes_put_u32(head, HEAD_BYTES + key.len + value.len);
     op_buffer_append(&u->notes, head, 4);
-    u->bytes += tree != TREE_GONE ? value.len : 0;
+    u->bytes += tree != TREE_GONE && tree != TREE_PLAN ? value.len : 0;
     return !u->notes.failed;
 }
 

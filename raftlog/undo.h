@@ -19,8 +19,8 @@ struct undo {
 
 void undo_begin(struct store *s);
 void undo_end(struct store *s, bool keep);
-/* Bytes of former values noted so far, without those of TREE_GONE: these depend on what
- * a node happens to have in memory. */
+/* Bytes of former values noted so far, without those of TREE_GONE and TREE_PLAN: these
+ * depend on what a node happens to have in memory. */
 uint64_t undo_bytes(struct store *s);
 
 /* For the store. value.data NULL: nothing was there. False: out of memory. */

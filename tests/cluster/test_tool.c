@@ -551,6 +551,55 @@ static void schedule_is_controlled(void **state)
     cluster_agree(c);
 }
 
+/* A rule is set, listed, replaced and removed; it sends by itself. */
+static void rules_send_again_and_again(void **state)
+{
+    struct cluster *c = *state;
+    struct run r;
+    json_t *m;
+
+    tool(c, 0, "queue create again");
+    m = json_line(c, 0, 0,
+                  "recur set again tick body --every 1s --count 2 --key more --tag t");
+    assert_false(json_is_true(json_object_get(m, "existed")));
+    json_decref(m);
+    m = json_line(c, 0, 0, "receive again --wait 10s --ack");
+    assert_string_equal(text(m, "body"), "body");
+    assert_string_equal(text(m, "tag"), "t");
+    assert_int_equal(json_array_size(json_object_get(m, "keys")), 2);
+    json_decref(m);
+    m = json_line(c, 0, 0, "receive again --wait 10s --ack");
+    json_decref(m);
+    m = json_line(c, 0, 0, "recur list again");
+    assert_string_equal(text(m, "key"), "tick");
+    assert_int_equal(number(m, "fired"), 2);
+    assert_true(json_is_null(json_object_get(m, "next_at")));
+    json_decref(m);
+    tool_input(c, &r, "", 0,
+               "recur set again report x --cron 0\t0\t9\t*\t*\tmon-fri --zone "
+               "America/New_York --catch-up one --overlap skip");
+    assert_int_equal(r.exit_code, 0);
+    run_done(&r);
+    m = json_line(c, 0, 0, "recur list again");
+    assert_string_equal(text(m, "cron"), "0\t0\t9\t*\t*\tmon-fri");
+    assert_string_equal(text(m, "zone"), "America/New_York");
+    assert_string_equal(text(m, "catch_up"), "one");
+    assert_string_equal(text(m, "overlap"), "skip");
+    json_decref(m);
+    tool_input(c, &r, "", 0, "recur set again bad x --cron 0\t0\t25\t*\t*\t*");
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "hour"));
+    run_done(&r);
+    tool(c, 0, "recur remove again report");
+    tool(c, 1, "recur remove again report");
+    tool(c, 2, "recur set again x y");
+    tool(c, 2, "recur set again x y --every 1s --cron *\t*\t*\t*\t*\t*");
+    tool(c, 2, "recur set again x y --every 10ms");
+    tool(c, 2, "recur set again x y --every 1s --catch-up some");
+    tool(c, 1, "recur list nowhere");
+    cluster_agree(c);
+}
+
 static void expect_bench(struct cluster *c, const char *line, const char *counter)
 {
     json_t *result = json_line(c, 0, 0, line);
@@ -597,6 +646,7 @@ int main(void)
         cluster_unit_test(slow_lines_are_not_held_back),
         cluster_unit_test(delays_and_times_are_kept),
         cluster_unit_test(schedule_is_controlled),
+        cluster_unit_test(rules_send_again_and_again),
         cluster_unit_test(status_and_exit_codes),
         cluster_unit_test(leadership_is_handed_over),
         cluster_unit_test(bench_measures),
