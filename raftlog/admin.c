@@ -122,6 +122,14 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     if (queue_config_differs(&q->config, &config) == QUEUE_ATTRIBUTES) {
         return;
     }
+    if (q->groups != 0 &&
+        (q->config.value[QUEUE_max_inflight_per_group] !=
+             config.value[QUEUE_max_inflight_per_group] ||
+         q->config.value[QUEUE_fair] != config.value[QUEUE_fair] ||
+         q->config.value[QUEUE_on_group_dead] != config.value[QUEUE_on_group_dead])) {
+        q->flags |= QUEUE_SWEEPING; /* its walk reviews every group */
+        sweep_restart(m, q);
+    }
     queue_configure(&m->queues, m->store, q, &config);
     place_settle_retention(m, q);
     sweep_expect(m, q);
@@ -140,6 +148,9 @@ static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_i
     q->scheduled = 0;
     q->parked = 0;
     q->bytes = 0;
+    q->grouped = 0;
+    q->heads = 0;
+    q->groups = 0;
     q->floor_id = floor_id;
     if (count != 0 || (q->flags & QUEUE_SWEEPING) != 0) {
         q->flags |= QUEUE_SWEEPING;

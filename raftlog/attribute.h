@@ -66,6 +66,16 @@ enum attribute_type {
     X(dead_letter, 20, TEXT, 0, 0, LIMIT_QUEUE_NAME, "", 3,                            \
       "the queue that messages move to when they are given up; empty: they are "       \
       "parked")                                                                        \
+    X(max_inflight_per_group, 30, COUNT, 1, 1, LIMIT_BATCH, "", 3,                     \
+      "how many messages of a group are leased at once; 1: one receiver at a time, "   \
+      "which may take several in one receive")                                         \
+    X(fair, 31, ENUM, 0, 0, 1, "none|group", 3,                                        \
+      "who goes first among groups: by priority and age, or each in its turn")         \
+    X(on_group_dead, 32, ENUM, 0, 0, 1, "continue|block", 3,                           \
+      "what a group does when a message of it is given up; block: it is parked and "   \
+      "the group waits")                                                               \
+    X(priority_aging, 33, MS, 0, 0, LIMIT_DELAY_HARD_MS, "", 3,                        \
+      "a waiting message rises by one priority per so long; 0 = never")        \
     X(dedup_window, 50, MS, 300000, 0, LIMIT_DEDUP_WINDOW_MS, "", 3,                   \
       "how long a dedup id is remembered (dedup_mode = window); 0 = not at all")       \
     X(dedup_scope, 51, ENUM, 0, 0, 1, "queue|group", 3,                                \
@@ -86,6 +96,8 @@ enum queue_attribute {
 
 enum { OVERFLOW_REFUSE = 0, OVERFLOW_CLAMP = 1, OVERFLOW_DELIVER_NOW = 2 };
 enum { RETRY_EXPONENTIAL = 0, RETRY_FIXED = 1, RETRY_LINEAR = 2 };
+enum { FAIR_NONE = 0, FAIR_GROUP = 1 };
+enum { GROUP_CONTINUES = 0, GROUP_BLOCKS = 1 };
 enum { BY_FAILURES = 0, BY_DELIVERIES = 1 };
 enum { DEDUP_SCOPE_QUEUE = 0, DEDUP_SCOPE_GROUP = 1 };
 enum { DEDUP_WINDOW = 0, DEDUP_UNTIL_DONE = 1, DEDUP_REPLACE = 2 };

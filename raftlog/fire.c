@@ -55,7 +55,7 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
         if (!place_slot(m, value, &slot)) {
             return;
         }
-        again = slot.expires_ms == 0;
+        again = slot.expires_ms == 0 && (slot.flags & SLOT_GROUPED) == 0;
         if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_DUE);
             spend(budget, 1 + place_sweep(m, q, id, &slot) / 16);
@@ -85,7 +85,7 @@ static void fire_scheduled(struct machine *m, struct queue *q, uint32_t *budget)
         if (!place_slot(m, value, &slot)) {
             return;
         }
-        again = slot.expires_ms == 0;
+        again = slot.expires_ms == 0 && (slot.flags & SLOT_GROUPED) == 0;
         if (place_is_purged(q, id, &slot)) {
             store_drop(m->store, TREE_DUE);
             spend(budget, 1 + place_sweep(m, q, id, &slot) / 16);

@@ -68,7 +68,7 @@ static struct slice keys_of(struct machine *m, uint64_t id,
 {
     struct slice keys = {NULL, 0};
 
-    if (message_keys(m->store, id, copy, &keys) != HF_OK) {
+    if (message_field(m->store, id, FIELD_KEYS, copy, MESSAGE_KEYS_MAX, &keys) != HF_OK) {
         store_fail(m->store, HF_E_CORRUPT);
     }
     return keys;

@@ -5,6 +5,7 @@
 #include "proto/planted.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
+#include "raftlog/group.h"
 #include "raftlog/retry.h"
 
 static void locate_gone(struct machine *m, struct queue *q, uint64_t id,
@@ -158,7 +159,9 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
     dead = given_up(q, slot, end);
     if (dead != DEAD_NOT) {
         q->dead_lettered++;
-        if (dead_letter_move(m, q, id, slot, dead)) {
+        if (((slot->flags & SLOT_GROUPED) == 0 ||
+             q->config.value[QUEUE_on_group_dead] == GROUP_CONTINUES) &&
+            dead_letter_move(m, q, id, slot, dead)) {
             place.state = MESSAGE_DELETED;
             return place;
         }
@@ -179,5 +182,8 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
         slot->flags |= SLOT_RETRY;
     }
     place_put(m, q, id, slot, place);
+    if ((slot->flags & SLOT_GROUPED) != 0 && place.state != MESSAGE_PARKED) {
+        group_return_run(m, q, id, slot);
+    }
     return place;
 }

@@ -57,6 +57,7 @@ static void meta_store(struct machine *m)
     bytes_put_i64(at + 96, m->recur_due_ms);
     bytes_put_u64(at + 104, m->next_recur);
     bytes_put_u32(at + 112, m->recurs);
+    bytes_put_u64(at + 116, m->next_group);
     store_put(m->store, TREE_META, slice_of(&meta_tag, 1), slice_of(at, sizeof at));
 }
 
@@ -89,6 +90,7 @@ static int meta_load(struct machine *m)
     m->recur_due_ms = bytes_get_i64(at + 96);
     m->next_recur = bytes_get_u64(at + 104);
     m->recurs = bytes_get_u32(at + 112);
+    m->next_group = bytes_get_u64(at + 116);
     return HF_OK;
 }
 
@@ -98,6 +100,7 @@ static void meta_init(struct machine *m, uint16_t shard)
     m->next_id = 1;
     m->next_queue = 1;
     m->next_session = 1;
+    m->next_group = 1;
     m->session_due_ms = INT64_MAX;
     m->attempt_due_ms = INT64_MAX;
     m->gone_due_ms = INT64_MAX;

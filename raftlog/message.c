@@ -11,6 +11,7 @@
 #define MESSAGE_CUT      1u
 #define MESSAGE_COPY     2u
 #define MESSAGE_ORIGINAL 4u
+#define MESSAGE_GROUPED  8u
 #define ORIGINAL_BYTES   8u /* payload of a copy */
 
 /* ---- slots ---- */
@@ -288,7 +289,8 @@ static bool put_record(struct store *s, uint64_t id, bool fresh, uint32_t queue,
 
     bytes_put_u32(header + 4, 1);
     header[8] = 1;
-    header[9] = (uint8_t)((cut ? MESSAGE_CUT : 0) | (queue == 0 ? MESSAGE_ORIGINAL : 0));
+    header[9] = (uint8_t)((cut ? MESSAGE_CUT : 0) | (queue == 0 ? MESSAGE_ORIGINAL : 0) |
+                          (e->group.data != NULL ? MESSAGE_GROUPED : 0));
     bytes_put_u32(header + 12, queue);
     bytes_put_i64(header + 16, sent_ms);
     bytes_put_i64(header + 24, position_ms);
@@ -354,7 +356,7 @@ void message_put_copy(struct store *s, uint64_t id, uint32_t queue, int64_t sent
     memset(at, 0, HEADER_BYTES);
     bytes_put_u32(at + 4, 1);
     at[8] = 1;
-    at[9] = MESSAGE_COPY;
+    at[9] = MESSAGE_COPY | (e->group.data != NULL ? MESSAGE_GROUPED : 0);
     bytes_put_u32(at + 12, queue);
     bytes_put_i64(at + 16, sent_ms);
     bytes_put_i64(at + 24, position_ms);
@@ -373,6 +375,7 @@ static bool header_decode(struct slice value, struct message *m)
         return false;
     }
     m->cut = (at[9] & MESSAGE_CUT) != 0;
+    m->grouped = (at[9] & MESSAGE_GROUPED) != 0;
     m->is_original = (at[9] & MESSAGE_ORIGINAL) != 0;
     m->original = 0;
     m->queue = bytes_get_u32(at + 12);
@@ -537,13 +540,13 @@ static bool payload_copy(struct store *s, uint64_t id, const struct message *m,
     return true;
 }
 
-int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
-                 struct slice *keys)
+int message_field(struct store *s, uint64_t id, enum message_field kind, uint8_t *copy,
+                  uint32_t capacity, struct slice *out)
 {
     struct message m;
     uint64_t at = 0;
 
-    *keys = (struct slice){NULL, 0};
+    *out = (struct slice){NULL, 0};
     if (!message_peek(s, id, &m)) {
         return HF_E_CORRUPT;
     }
@@ -561,11 +564,11 @@ int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
             return HF_E_CORRUPT;
         }
         len = bytes_get_u32(head + 1);
-        if (head[0] == FIELD_KEYS) {
-            if (len > MESSAGE_KEYS_MAX || !payload_copy(s, id, &m, at + 5, len, copy)) {
+        if (head[0] == kind) {
+            if (len > capacity || !payload_copy(s, id, &m, at + 5, len, copy)) {
                 return HF_E_CORRUPT;
             }
-            *keys = slice_of(copy, len);
+            *out = slice_of(copy, len);
             return HF_OK;
         }
         at += 5 + (uint64_t)len;

@@ -8,7 +8,8 @@
  *     0  u32 CRC-32C over bytes 8.. of this record and then the parts
  *     4  u32 reserved (1), not under the checksum
  *     8  u8  version = 1    9  u8 flags: 1 = the payload is in parts, 2 = a copy: the
- *        payload is the u64 id of its original, 4 = an original: it stands in no queue
+ *        payload is the u64 id of its original, 4 = an original: it stands in no queue, 8 = it has a
+ *        group
  *    10  u16 reserved (0)
  *    12  u32 queue it was sent to
  *    16  i64 sent: the stamp of the send    24  i64 position: max(sent, deliver_at)
@@ -55,6 +56,8 @@ enum message_field {
 };
 
 #define SLOT_CUT   1u /* the payload is in parts */
+#define SLOT_GROUPED 128u /* it has a group: see group.h */
+#define SLOT_TAGGED 256u /* it has a tag and stands in the tag index while READY */
 #define SLOT_COPY  1024u /* the payload is that of an original: see message_put_copy */
 #define SLOT_MOVED 2u /* a `moved` record tells where it is */
 #define SLOT_RETRY 4u /* SCHEDULED because it waits for a retry */
@@ -108,6 +111,7 @@ struct message {
     bool cut;
     uint64_t original; /* of a copy; else 0 */
     bool is_original;
+    bool grouped;
     struct slice payload; /* empty when cut and only the header was read */
     struct slice field[FIELDS];
     struct slice body;
@@ -138,11 +142,10 @@ bool message_peek(struct store *s, uint64_t id, struct message *m);
  * when it was cut. HF_E_MESSAGE_NOT_FOUND; HF_E_CORRUPT: the checksum does not hold;
  * HF_E_MEMORY_LOW. */
 int message_read(struct store *s, uint64_t id, struct arena *arena, struct message *m);
-/* Its keys as they were sent (a msgpack array of texts), copied to `copy`; absent when
- * it has none. Unverified, and without reading what else a large message holds.
- * HF_E_CORRUPT. */
-int message_keys(struct store *s, uint64_t id, uint8_t copy[MESSAGE_KEYS_MAX],
-                 struct slice *keys);
+/* One field of a message, copied to `copy`; absent when it has none, HF_E_CORRUPT when
+ * it is longer than `capacity`, or damaged. Unverified. */
+int message_field(struct store *s, uint64_t id, enum message_field kind, uint8_t *copy,
+                  uint32_t capacity, struct slice *out);
 /* Returns how many records went (1 + parts), 0 when it was not there. */
 uint32_t message_delete(struct store *s, uint64_t id, bool cut);
 /* The same for a copy; with the last one the original goes too. */

@@ -6,6 +6,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
+#include "raftlog/group.h"
 #include "raftlog/keys.h"
 #include "raftlog/once.h"
 
@@ -111,9 +112,11 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
     value = slice_of(bytes, slot_encode(slot, bytes));
     switch (place.state) {
     case MESSAGE_READY:
-        store_put_late(m->store, TREE_READY,
-                       ready_key(key, q->number, slot->priority, slot->position_ms, id),
-                       value);
+        if ((slot->flags & SLOT_GROUPED) == 0) {
+            store_put_late(
+                m->store, TREE_READY,
+                ready_key(key, q->number, slot->priority, slot->position_ms, id), value);
+        } /* else group_enter writes it */
         queue_expect(&m->queues, q, LANE_CHORE, retention_end(q, slot->position_ms));
         queue_touch(&m->queues, q);
         break;
@@ -131,12 +134,17 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
         break;
     }
     ++*counter_of(q, place.state);
+    if ((slot->flags & SLOT_GROUPED) != 0) {
+        group_enter(m, q, id, slot, place, value);
+    }
     queue_changed(&m->queues, q);
 }
 
 void place_drop(struct machine *m, struct queue *q, enum message_state state)
 {
     uint64_t *counter = counter_of(q, state);
+    struct group_exit x;
+    bool grouped = group_exit_begin(m, q, state, &x);
     struct slice key;
     struct slice value;
 
@@ -150,6 +158,9 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
     }
     if (state == MESSAGE_LEASED && q->config.value[QUEUE_max_inflight] != 0) {
         queue_touch(&m->queues, q);
+    }
+    if (grouped) {
+        group_leave(m, q, state, &x);
     }
     queue_changed(&m->queues, q);
 }
@@ -247,11 +258,15 @@ static bool read_moved(struct machine *m, uint64_t id, struct moved *moved)
 
 /* In a place that has a key of its own, at this position. */
 static bool find_placed(struct machine *m, const struct queue *q, uint64_t id,
-                        enum message_state state, uint32_t priority,
+                        bool grouped, enum message_state state, uint32_t priority,
                         int64_t position_ms, struct slot *slot)
 {
-    uint8_t key[READY_KEY_BYTES];
+    uint8_t key[GROUPED_KEY_BYTES];
 
+    if (state == MESSAGE_READY && grouped) {
+        return group_find_ready(m, q, id, position_ms, key) &&
+               find_key(m, TREE_READY, slice_of(key, GROUPED_KEY_BYTES), slot);
+    }
     return state == MESSAGE_READY
                ? find_key(m, TREE_READY,
                           ready_key(key, q->number, priority, position_ms, id), slot)
@@ -281,7 +296,7 @@ static bool find_moved(struct machine *m, const struct queue *q, uint64_t id,
                         moved->due_ms, id, &value) &&
                place_slot(m, value, slot);
     default:
-        return find_placed(m, q, id, moved->state, moved->priority, moved->position_ms,
+        return find_placed(m, q, id, message->grouped, moved->state, moved->priority, moved->position_ms,
                            slot);
     }
 }
@@ -297,7 +312,7 @@ static bool find_unmoved(struct machine *m, const struct queue *q, uint64_t id,
         return false;
     }
     place->state = MESSAGE_READY;
-    if (find_placed(m, q, id, MESSAGE_READY, message->priority, message->position_ms,
+    if (find_placed(m, q, id, message->grouped, MESSAGE_READY, message->priority, message->position_ms,
                     slot)) {
         return true;
     }
@@ -308,7 +323,7 @@ static bool find_unmoved(struct machine *m, const struct queue *q, uint64_t id,
     }
     place->state = MESSAGE_PARKED;
     place->due_ms = 0;
-    if (find_placed(m, q, id, MESSAGE_PARKED, 0, message->position_ms, slot)) {
+    if (find_placed(m, q, id, false, MESSAGE_PARKED, 0, message->position_ms, slot)) {
         return true;
     }
     if (id >= q->floor_id) {
@@ -429,6 +444,10 @@ void place_settle_retention(struct machine *m, struct queue *q)
     uint32_t priority;
 
     if (place_oldest_ready(m, q, &at, &id, &priority)) {
+        oldest = at;
+    }
+    if (q->groups != 0 &&
+        due_first(m, q->number, LANE_CHORE, 0, 0, &at, &id, &value) && at < oldest) {
         oldest = at;
     }
     if (store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key,

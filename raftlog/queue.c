@@ -52,6 +52,10 @@ static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
     bytes_put_u64(at + 144, q->salt);
     bytes_put_u32(at + 152, q->flags);
     bytes_put_u32(at + 156, q->config_version);
+    bytes_put_u64(at + 160, q->grouped);
+    bytes_put_u64(at + 168, q->heads);
+    bytes_put_u64(at + 176, q->turn);
+    bytes_put_u64(at + 184, q->groups);
 }
 
 static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
@@ -70,6 +74,10 @@ static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
     q->salt = bytes_get_u64(at + 144);
     q->flags = bytes_get_u32(at + 152);
     q->config_version = bytes_get_u32(at + 156);
+    q->grouped = bytes_get_u64(at + 160);
+    q->heads = bytes_get_u64(at + 168);
+    q->turn = bytes_get_u64(at + 176);
+    q->groups = bytes_get_u64(at + 184);
 }
 
 static size_t config_encode(const struct queue *q, uint8_t at[CONFIG_BYTES_MAX])

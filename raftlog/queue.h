@@ -14,7 +14,8 @@
  *   112  i64 earliest deadline of leases   120 of schedules   128 of ttl   136 of
  *        retention and sweeping; each a lower bound
  *   144  u64 salt of receipts
- *   152  u32 flags    156  u32 config version    160  32 bytes reserved (0)
+ *   152  u32 flags    156  u32 config version    160  u64 READY messages that have a
+ *        group   168  u64 heads of open groups   176  u64 last turn   184  u64 groups
  *
  * qconf record: u16 version 1, then {u16 attribute number, u16 length, value} in
  * rising order; number 0 is the name, the others are i64 or text. All attributes are
@@ -52,6 +53,7 @@ struct queue {
     uint64_t ready, leased, scheduled, parked, acked, bytes;
     uint64_t sent, received, acked_total, failed, dead_lettered, expired, purged;
     uint64_t floor_id;
+    uint64_t grouped, heads, turn, groups; /* group.h */
     int64_t earliest_ms[LANES]; /* by lane; INT64_MAX = none. LANE_CHORE: retention */
     uint64_t salt;
     struct queue_config config;
@@ -71,6 +73,12 @@ struct queue {
 static inline uint64_t queue_messages(const struct queue *q)
 {
     return q->ready + q->leased + q->scheduled + q->parked;
+}
+
+/* READY messages that a receive could get at least. */
+static inline uint64_t queue_available(const struct queue *q)
+{
+    return q->ready - q->grouped + q->heads;
 }
 
 /* A message of so many bytes would break max_messages or max_bytes. */

@@ -21,7 +21,7 @@ static void describe_queue(const struct machine *m, const struct queue *q,
     uint64_t room = limit == 0 ? UINT64_MAX : q->leased < limit ? limit - q->leased : 0;
 
     out->number = q->number;
-    out->ready = q->ready < room ? q->ready : room;
+    out->ready = queue_available(q) < room ? queue_available(q) : room;
     out->next_due_ms = due_next_ms(m, q);
     out->deleted = (q->flags & QUEUE_DELETED) != 0;
 }

@@ -6,6 +6,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/filter.h"
+#include "raftlog/group.h"
 #include "raftlog/lease.h"
 #include "raftlog/refuse.h"
 
@@ -53,57 +54,228 @@ static uint64_t free_leases(const struct queue *q)
     return q->leased < limit ? limit - q->leased : 0;
 }
 
-/* Take from one queue until `capacity`, its end, or the bytes of one answer. Returns
- * how many. */
-static uint32_t take(struct machine *m, struct queue *q, const struct apply *a,
-                     struct claim *claims, uint32_t capacity, uint64_t *bytes,
-                     uint32_t taken)
+/* What one receive takes, queue after queue. */
+struct taking {
+    struct machine *m;
+    const struct apply *a;
+    struct claim *claims;
+    uint32_t capacity;
+    uint32_t count;
+    uint64_t bytes;   /* of bodies and attributes */
+    uint32_t removed; /* expired and purged ones met on the way */
+    bool full;        /* the bytes of one answer are reached */
+};
+
+static bool may_go_on(const struct taking *t)
 {
-    const struct op_receive *op = &a->request->receive;
+    return t->count < t->capacity && !t->full && t->removed < LIMIT_FIRE &&
+           store_status(t->m->store) == HF_OK;
+}
+
+/* The READY entry under the cursor: claim it, or remove it when it is over its time.
+ * False: order goes before filling up with smaller ones. */
+static bool take_here(struct taking *t, struct queue *q, struct slice key,
+                      struct slice value)
+{
+    const struct op_receive *op = &t->a->request->receive;
     int64_t lease_ms = op->lease.set ? op->lease.value : q->config.value[QUEUE_lease];
-    uint64_t limit = free_leases(q);
-    uint32_t removed = 0; /* expired and purged ones met on the way */
-    uint32_t count = 0;
+    struct claim *claim = &t->claims[t->count];
+
+    claim->id = bytes_get_u64(key.data + key.len - 8);
+    if (!place_slot(t->m, value, &claim->slot)) {
+        return false;
+    }
+    if (place_is_purged(q, claim->id, &claim->slot)) {
+        store_drop(t->m->store, TREE_READY);
+        t->removed += place_sweep(t->m, q, claim->id, &claim->slot);
+        return true;
+    }
+    if (place_is_expired(t->m, q, &claim->slot)) {
+        place_drop(t->m, q, MESSAGE_READY);
+        t->removed += place_expire(t->m, q, claim->id, &claim->slot);
+        return true;
+    }
+    if (t->count > 0 && t->bytes + claim->slot.bytes > LIMIT_BATCH_BYTES) {
+        t->full = true;
+        return false;
+    }
+    t->bytes += claim->slot.bytes;
+    t->full = t->bytes >= LIMIT_BATCH_BYTES;
+    claim->queue = q;
+    place_drop(t->m, q, MESSAGE_READY);
+    claim->deadline_ms = lease_claim(t->m, q, claim->id, &claim->slot,
+                                     t->a->command->actor, lease_ms);
+    claim->first_deadline_ms = claim->deadline_ms;
+    t->count++;
+    return true;
+}
+
+/* In order of the line; nothing in it has a group. */
+static void take_plain(struct taking *t, struct queue *q, uint64_t limit)
+{
+    uint32_t begin = t->count;
     uint8_t from[READY_KEY_BYTES];
     struct slice key;
     struct slice value;
-    bool more = store_seek(m->store, TREE_READY, ready_key(from, q->number, 0, 0, 0),
+    bool more = store_seek(t->m->store, TREE_READY, ready_key(from, q->number, 0, 0, 0),
                            &key, &value);
 
-    while (more && count < capacity && count < limit && removed < LIMIT_FIRE &&
-           bytes_get_u32(key.data) == q->number) {
-        struct claim *claim = &claims[count];
+    while (more && may_go_on(t) && t->count - begin < limit &&
+           bytes_get_u32(key.data) == q->number && take_here(t, q, key, value)) {
+        more = store_next(t->m->store, TREE_READY, &key, &value);
+    }
+}
 
-        claim->id = bytes_get_u64(key.data + 16);
-        if (!place_slot(m, value, &claim->slot)) {
-            break;
+/* The first of the line that is not in a group, or the head of a group. */
+struct first {
+    bool found;
+    bool is_head;
+    uint32_t priority;
+    int64_t at;
+    uint64_t id;
+};
+
+/* What a message counts as when waiting makes it rise. */
+static int64_t risen(const struct machine *m, const struct queue *q, uint32_t priority,
+                     int64_t position_ms)
+{
+    int64_t step = q->config.value[QUEUE_priority_aging];
+    int64_t waited = m->now_ms - position_ms;
+
+    return step == 0 || waited <= 0 ? priority : (int64_t)priority - waited / step;
+}
+
+static bool goes_before(const struct machine *m, const struct queue *q,
+                        const struct first *a, const struct first *b)
+{
+    bool fair = q->config.value[QUEUE_fair] != FAIR_NONE;
+    int64_t x;
+    int64_t y;
+
+    if (!a->found || !b->found) {
+        return a->found;
+    }
+    x = fair ? a->priority : risen(m, q, a->priority, a->at);
+    y = fair ? b->priority : risen(m, q, b->priority, b->at);
+    if (x != y) {
+        return x < y;
+    }
+    if (fair) {
+        return a->is_head && !b->is_head; /* those without a group come after a round */
+    }
+    return a->at != b->at ? a->at < b->at : a->id < b->id;
+}
+
+/* The first entry of a tree of the line, or with aging the one that has risen most. */
+static void find_first(const struct machine *m, const struct queue *q,
+                       enum store_tree tree, struct first *best)
+{
+    bool aging = q->config.value[QUEUE_priority_aging] != 0;
+    uint64_t priority = 0;
+
+    best->found = false;
+    do {
+        struct first one = {.is_head = tree == TREE_HEAD};
+        uint8_t from[READY_KEY_BYTES];
+        struct slice key;
+        struct slice value;
+
+        one.found =
+            store_seek(m->store, tree,
+                       ready_key(from, q->number, (uint32_t)priority, 0, 0), &key,
+                       &value) &&
+            bytes_get_u32(key.data) == q->number;
+        if (!one.found) {
+            return;
         }
-        if (place_is_purged(q, claim->id, &claim->slot)) {
-            store_drop(m->store, TREE_READY);
-            removed += place_sweep(m, q, claim->id, &claim->slot);
-        } else if (place_is_expired(m, q, &claim->slot)) {
-            place_drop(m, q, MESSAGE_READY);
-            removed += place_expire(m, q, claim->id, &claim->slot);
-        } else if (taken + count > 0 &&
-                   *bytes + claim->slot.bytes > LIMIT_BATCH_BYTES) {
-            /* Full: order goes before filling up with smaller ones. */
-            *bytes = LIMIT_BATCH_BYTES;
-            break;
+        one.priority = bytes_get_u32(key.data + 4);
+        one.at = bytes_get_i64(key.data + 8);
+        one.id = bytes_get_u64(key.data + 16);
+        if (goes_before(m, q, &one, best)) {
+            *best = one;
+        }
+        priority = (uint64_t)one.priority + 1;
+    } while (aging && priority <= UINT32_MAX);
+}
+
+/* A run of one group: from its head on. */
+static void take_run(struct taking *t, struct queue *q, const struct first *head,
+                     uint64_t limit)
+{
+    uint32_t begin = t->count;
+    uint8_t from[GROUPED_KEY_BYTES];
+    uint8_t at[READY_KEY_BYTES];
+    uint8_t name[LIMIT_GROUP];
+    struct slice key;
+    struct slice value;
+    struct group g = {.known = false};
+    uint64_t room;
+
+    if (store_get(t->m->store, TREE_HEAD,
+                  ready_key(at, q->number, head->priority, head->at, head->id), &value) &&
+        value.len > 8 && value.len <= 8 + LIMIT_GROUP) {
+        memcpy(name, value.data + 8, value.len - 8);
+        group_load(t->m, q, slice_of(name, value.len - 8), &g);
+    }
+    if (!g.known || !g.open || g.head_id != head->id) {
+        /* Left over from before a purge. */
+        (void)store_delete(t->m->store, TREE_HEAD, slice_of(at, sizeof at));
+        t->removed++;
+        return;
+    }
+    room = group_room(q, &g);
+    room = room < limit ? room : limit;
+    while (may_go_on(t) && t->count - begin < room &&
+           store_seek(t->m->store, TREE_READY,
+                      grouped_key(from, q->number, g.number, 0, 0), &key, &value) &&
+           key.len == GROUPED_KEY_BYTES && memcmp(key.data, from, 12) == 0 &&
+           take_here(t, q, key, value)) {
+    }
+}
+
+/* One after the other, groups and others by whose turn it is. */
+static void take_ordered(struct taking *t, struct queue *q, uint64_t limit)
+{
+    uint32_t begin = t->count;
+
+    while (may_go_on(t) && t->count - begin < limit) {
+        struct first plain;
+        struct first head;
+
+        find_first(t->m, q, TREE_READY, &plain);
+        find_first(t->m, q, TREE_HEAD, &head);
+        if (!plain.found && !head.found) {
+            return;
+        }
+        if (goes_before(t->m, q, &head, &plain)) {
+            take_run(t, q, &head, limit - (t->count - begin));
         } else {
-            *bytes += claim->slot.bytes;
-            claim->queue = q;
-            place_drop(m, q, MESSAGE_READY);
-            claim->deadline_ms =
-                lease_claim(m, q, claim->id, &claim->slot, a->command->actor, lease_ms);
-            claim->first_deadline_ms = claim->deadline_ms;
-            count++;
+            uint8_t at[READY_KEY_BYTES];
+            struct slice key;
+            struct slice value;
+
+            if (!store_seek(t->m->store, TREE_READY,
+                            ready_key(at, q->number, plain.priority, plain.at, plain.id),
+                            &key, &value) ||
+                !take_here(t, q, key, value)) {
+                return;
+            }
         }
-        more = store_next(m->store, TREE_READY, &key, &value);
     }
-    if (removed >= LIMIT_FIRE) {
-        queue_touch(&m->queues, q);
+}
+
+static void take(struct taking *t, struct queue *q)
+{
+    uint64_t limit = free_leases(q);
+
+    if (q->groups == 0 && q->config.value[QUEUE_priority_aging] == 0) {
+        take_plain(t, q, limit);
+    } else {
+        take_ordered(t, q, limit);
     }
-    return count;
+    if (t->removed >= LIMIT_FIRE) {
+        queue_touch(&t->m->queues, q);
+    }
 }
 
 static void answer(struct machine *m, const struct claim *claims, uint32_t count,
@@ -140,9 +312,9 @@ static void answer(struct machine *m, const struct claim *claims, uint32_t count
 void apply_receive(struct machine *m, const struct apply *a)
 {
     const struct op_receive *op = &a->request->receive;
+    struct taking t = {.m = m, .a = a, .capacity = op->max};
     struct claim *claims;
     struct queue *first;
-    uint64_t bytes = 0;
     uint32_t count = 0;
 
     if (check_receive(m, op, &a->reply->error) != HF_OK) {
@@ -157,12 +329,11 @@ void apply_receive(struct machine *m, const struct apply *a)
         count = attempt_find(m, first->number, op->attempt, claims, op->max);
     }
     if (count == 0) {
-        for (uint32_t i = 0;
-             i < op->queue_count && count < op->max && bytes < LIMIT_BATCH_BYTES; i++) {
-            struct queue *q = queue_find(&m->queues, op->queues[i]);
-
-            count += take(m, q, a, claims + count, op->max - count, &bytes, count);
+        t.claims = claims;
+        for (uint32_t i = 0; i < op->queue_count && may_go_on(&t); i++) {
+            take(&t, queue_find(&m->queues, op->queues[i]));
         }
+        count = t.count;
         if (op->attempt.data != NULL && count > 0) {
             attempt_put(m, first->number, op->attempt, claims, count);
         }

@@ -67,9 +67,8 @@ static int check_fields(struct machine *m, const struct queue *q,
         return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "ttl", 1,
                              LIMIT_DELAY_HARD_MS);
     }
-    if (e->group.data != NULL) {
-        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "group",
-                      "group is not supported by this version: leave it out");
+    if (e->group.data != NULL && (e->group.len == 0 || e->group.len > LIMIT_GROUP)) {
+        return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "group", 1, LIMIT_GROUP);
     }
     if (e->retry.data != NULL) {
         return retry_parse(e->retry, arena, &policy, error);
@@ -233,6 +232,7 @@ static enum message_state enter(struct machine *m, struct queue *q, uint64_t id,
     slot->bytes = e->body.len + e->attributes.len;
     slot->position_ms = due_ms;
     slot->flags |= e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
+    slot->flags |= e->group.data != NULL ? SLOT_GROUPED : 0;
     if (keys_any(e->keys)) {
         slot->flags |= SLOT_KEYED;
         keys_put(m, q->number, id, e->keys);

@@ -18,6 +18,7 @@
  * With strict_receipts everything but the first row is StaleReceipt. */
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
+#include "raftlog/group.h"
 #include "raftlog/lease.h"
 #include "raftlog/refuse.h"
 
@@ -177,6 +178,10 @@ static void extend(struct settling *s, uint64_t id, struct hold *h, int64_t leas
     if (!leased &&
         (h->place.state != MESSAGE_READY || (h->slot.flags & SLOT_LAPSED) == 0)) {
         answer_stale(s->m, r, h->place, "the lease is over");
+        return;
+    }
+    if (!leased && (h->slot.flags & SLOT_GROUPED) != 0 && !group_allows(s->m, s->q, id)) {
+        answer_stale(s->m, r, h->place, "the lease is over and its group went on");
         return;
     }
     if (!leased && inflight != 0 && s->q->leased >= (uint64_t)inflight) {

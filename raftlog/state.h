@@ -47,6 +47,7 @@ struct machine {
     int64_t attempt_due_ms;
     int64_t gone_due_ms;
     uint64_t next_session;
+    uint64_t next_group;
     int64_t recur_due_ms;
     uint64_t next_recur;
     uint32_t recurs;

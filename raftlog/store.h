@@ -56,7 +56,11 @@
     X(TOPIC, topic, 1)                                                                 \
     X(TOPICSUB, topicsub, 1)                                                           \
     X(QUEUESUB, queuesub, 5)                                                           \
-    X(SHARED, shared, 8)
+    X(SHARED, shared, 8)                                                               \
+    X(GROUP, group, 5)                                                                 \
+    X(HEAD, head, 24)                                                                  \
+    X(HELD, held, 28)                                                                  \
+    X(TAGGED, tagged, 5)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,
@@ -65,7 +69,7 @@ enum store_tree {
         STORE_TREES
 };
 
-#define STORE_KEY_MAX 160u
+#define STORE_KEY_MAX 200u
 #define STORE_PAGE    4096u
 
 struct store;

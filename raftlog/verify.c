@@ -5,6 +5,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
+#include "raftlog/group.h"
 #include "raftlog/once.h"
 #include "raftlog/place.h"
 #include "raftlog/recur.h"
@@ -29,6 +30,7 @@ struct seen {
     uint32_t letters; /* moves that are remembered */
     bool copy;
     bool original;       /* stands in no queue */
+    bool grouped;
     uint32_t references; /* copies of it */
     uint32_t shared;     /* as stored */
     uint32_t keys;    /* in its record */
@@ -41,6 +43,9 @@ struct tally {
     uint64_t ready, leased, scheduled, parked, bytes;
     int64_t earliest_ms[LANES];
     int64_t oldest_ms; /* of ready and parked */
+    struct group grouped; /* its counts: what the messages say */
+    struct group groups;  /* and what the records of groups say */
+    uint64_t heads, group_count;
 };
 
 struct verify {
@@ -141,6 +146,7 @@ static int see_message(void *ctx, struct slice key, struct slice value)
     seen->id = id;
     seen->cut = message.cut;
     seen->copy = message.original != 0;
+    seen->grouped = message.grouped;
     seen->original = message.is_original;
     if (seen->copy) {
         struct seen *original = find_seen(v, message.original);
@@ -189,6 +195,10 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         return wrong(v, "slot and record of message %llu differ in SLOT_COPY",
                      (unsigned long long)id);
     }
+    if (((slot.flags & SLOT_GROUPED) != 0) != seen->grouped) {
+        return wrong(v, "slot and record of message %llu differ in SLOT_GROUPED",
+                     (unsigned long long)id);
+    }
     if (((slot.flags & SLOT_CUT) != 0) != seen->cut) {
         return wrong(v, "slot and record of message %llu differ in SLOT_CUT",
                      (unsigned long long)id);
@@ -234,6 +244,13 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
     t->scheduled += state == MESSAGE_SCHEDULED;
     t->parked += state == MESSAGE_PARKED;
     t->bytes += slot.bytes;
+    if (seen->grouped) {
+        t->grouped.ready += state == MESSAGE_READY;
+        t->grouped.leased += state == MESSAGE_LEASED;
+        t->grouped.waiting +=
+            state == MESSAGE_SCHEDULED && (slot.flags & SLOT_RETRY) != 0;
+        t->grouped.parked += state == MESSAGE_PARKED;
+    }
     if ((state == MESSAGE_READY || state == MESSAGE_PARKED) &&
         slot.position_ms < t->oldest_ms) {
         t->oldest_ms = slot.position_ms;
@@ -243,6 +260,11 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
 
 static int see_ready(void *ctx, struct slice key, struct slice value)
 {
+    if (key.len == GROUPED_KEY_BYTES && value.len >= 8) {
+        return see_place(ctx, bytes_get_u32(key.data) & ~GROUPED_BIT,
+                         bytes_get_u64(key.data + 20), value, MESSAGE_READY,
+                         bytes_get_u32(value.data + 4), bytes_get_i64(key.data + 12));
+    }
     return see_place(ctx, bytes_get_u32(key.data), bytes_get_u64(key.data + 16), value,
                      MESSAGE_READY, bytes_get_u32(key.data + 4),
                      bytes_get_i64(key.data + 8));
@@ -272,6 +294,9 @@ static int see_due(void *ctx, struct slice key, struct slice value)
     }
     if (t != NULL && due_ms < t->earliest_ms[lane]) {
         t->earliest_ms[lane] = due_ms;
+    }
+    if (lane == LANE_CHORE) {
+        return HF_OK; /* of a grouped message; counted with its group */
     }
     if (lane == LANE_EXPIRE) {
         const struct seen *seen = find_seen(v, id);
@@ -345,6 +370,63 @@ static int see_dead(void *ctx, struct slice key, struct slice value)
                      (unsigned long long)bytes_get_u64(key.data));
     }
     seen->letters++;
+    return HF_OK;
+}
+
+/* How many entries of a tree begin with these 12 bytes. */
+static uint32_t count_range(struct verify *v, enum store_tree tree,
+                            const uint8_t prefix[12])
+{
+    struct slice key;
+    struct slice value;
+    uint32_t count = 0;
+    bool more = store_seek(v->m->store, tree, slice_of(prefix, 12), &key, &value);
+
+    while (more && key.len > 12 && memcmp(key.data, prefix, 12) == 0) {
+        count++;
+        more = store_next(v->m->store, tree, &key, &value);
+    }
+    return count;
+}
+
+static int see_group(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const struct queue *q;
+    struct tally *t = tally_of(v, bytes_get_u32(key.data), &q);
+    uint8_t at[GROUPED_KEY_BYTES];
+    struct slice head;
+    struct group g;
+
+    if (t == NULL || !group_decode(q, value, &g)) {
+        return t != NULL && (q->flags & QUEUE_SWEEPING) != 0
+                   ? HF_OK
+                   : wrong(v, "a group of queue %u is left over",
+                           bytes_get_u32(key.data));
+    }
+    t->group_count++;
+    t->heads += g.open;
+    t->groups.ready += g.ready;
+    t->groups.leased += g.leased;
+    t->groups.waiting += g.waiting;
+    t->groups.parked += g.parked;
+    (void)grouped_key(at, q->number, g.number, 0, 0);
+    if (count_range(v, TREE_READY, at) != g.ready) {
+        return wrong(v, "a group of queue %u counts %u ready messages and has others",
+                     q->number, g.ready);
+    }
+    bytes_put_u32(at, q->number);
+    if (count_range(v, TREE_HELD, at) != g.leased) {
+        return wrong(v, "a group of queue %u counts %u leased messages and has others",
+                     q->number, g.leased);
+    }
+    if ((q->flags & QUEUE_SWEEPING) == 0 && g.open != group_should_open(q, &g)) {
+        return wrong(v, "a group of queue %u is %s and should not be", q->number,
+                     g.open ? "open" : "closed");
+    }
+    if (g.open && !store_get(v->m->store, TREE_HEAD, head_key(at, q->number, &g), &head)) {
+        return wrong(v, "a group of queue %u is open without a head", q->number);
+    }
     return HF_OK;
 }
 
@@ -481,6 +563,22 @@ static int compare_queue(struct verify *v, const struct queue *q, const struct t
                      (unsigned long long)t->scheduled, (unsigned long long)t->parked,
                      (unsigned long long)t->bytes);
     }
+    if (q->grouped != t->grouped.ready || q->groups != t->group_count ||
+        q->heads != t->heads || t->grouped.ready != t->groups.ready ||
+        t->grouped.leased != t->groups.leased ||
+        t->grouped.waiting != t->groups.waiting ||
+        t->grouped.parked != t->groups.parked) {
+        return wrong(v,
+                     "queue %u counts %llu groups, %llu open, %llu messages; it has "
+                     "%llu, %llu, %u ready %u leased %u waiting %u parked, in groups %u "
+                     "%u %u %u",
+                     q->number, (unsigned long long)q->groups,
+                     (unsigned long long)q->heads, (unsigned long long)q->grouped,
+                     (unsigned long long)t->group_count, (unsigned long long)t->heads,
+                     t->grouped.ready, t->grouped.leased, t->grouped.waiting,
+                     t->grouped.parked, t->groups.ready, t->groups.leased,
+                     t->groups.waiting, t->groups.parked);
+    }
     if ((q->flags & QUEUE_DELETED) != 0) {
         return HF_OK;
     }
@@ -569,7 +667,7 @@ static int read_all(struct verify *v)
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
-        {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
+        {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},
         {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},

@@ -689,22 +689,6 @@ static void stats_show_age_and_overdue(void **state)
     assert_int_equal(rig_stats(r, "q")->oldest_ready_ms, 0);
 }
 
-/* What this version cannot promise it refuses, instead of ignoring it. */
-static void promises_not_kept_are_refused(void **state)
-{
-    struct rig *r = *state;
-    struct op_send_entry e = {.body = slice_text("x"), .group = slice_text("g")};
-    struct op_request q = {.op = OP_SEND};
-    struct op_reply *reply;
-
-    assert_int_equal(rig_create(r, "q"), HF_OK);
-    q.send.queue = slice_text("q");
-    q.send.entries = &e;
-    q.send.count = 1;
-    reply = rig_apply(r, &q);
-    assert_int_equal(reply->send.results[0].error.status, HF_E_INVALID_ARGUMENT);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -729,7 +713,6 @@ int main(void)
         T(check_and_apply_agree),
         T(preference_goes_before_age),
         T(stats_show_age_and_overdue),
-        T(promises_not_kept_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

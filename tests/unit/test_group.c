@@ -1,0 +1,461 @@
+/* test_group.c: order within a group, runs, what closes a group and what opens it. */
+#include "tests/lib/rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+    static struct rig rig;
+
+    rig_open(&rig);
+    assert_int_equal(rig_create(&rig, "q"), HF_OK);
+    *state = &rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_verify(*state);
+    rig_done(*state);
+    return 0;
+}
+
+static uint64_t send_with(struct rig *r, const char *group, const char *body,
+                          uint32_t priority, int64_t delay_ms)
+{
+    struct op_send_entry entry = {.body = slice_text(body), .priority = priority};
+    struct op_request request = {.op = OP_SEND};
+    struct op_reply *reply;
+
+    if (group != NULL) {
+        entry.group = slice_text(group);
+    }
+    if (delay_ms > 0) {
+        entry.delay.set = true;
+        entry.delay.value = delay_ms;
+    }
+    request.send.queue = slice_text("q");
+    request.send.entries = &entry;
+    request.send.count = 1;
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->error.status, HF_OK);
+    assert_int_equal(reply->send.results[0].error.status, HF_OK);
+    return reply->send.results[0].id.low;
+}
+
+static uint64_t put(struct rig *r, const char *group, const char *body)
+{
+    return send_with(r, group, body, 0, 0);
+}
+
+/* The bodies of a receive, one character each. */
+static const char *take(struct rig *r, uint32_t max, struct op_receive_reply **got)
+{
+    static char text[LIMIT_BATCH + 1];
+    struct op_receive_reply *reply = rig_receive(r, "q", max);
+
+    for (uint32_t i = 0; i < reply->count; i++) {
+        text[i] = (char)reply->messages[i].body.data[0];
+    }
+    text[reply->count] = '\0';
+    if (got != NULL) {
+        *got = reply;
+    }
+    rig_verify(r);
+    return text;
+}
+
+static void settle(struct rig *r, enum settle_kind kind, const struct op_message *m,
+                   int64_t delay_ms)
+{
+    assert_int_equal(rig_settle(r, "q", kind, m->receipt, delay_ms)->error.status,
+                     HF_OK);
+    rig_verify(r);
+}
+
+static uint64_t ready(struct rig *r)
+{
+    return rig_stats(r, "q")->ready;
+}
+
+static void one_of_a_group_at_a_time(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "h", "a");
+    assert_string_equal(take(r, 1, &got), "1");
+    assert_string_equal(take(r, 1, NULL), "a");
+    assert_string_equal(take(r, 1, NULL), "");
+    assert_int_equal(ready(r), 1);
+    settle(r, SETTLE_ACK, &got->messages[0], -1);
+    assert_string_equal(take(r, 1, NULL), "2");
+}
+
+static void messages_without_a_group_pass_by(void **state)
+{
+    struct rig *r = *state;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, NULL, "x");
+    put(r, NULL, "y");
+    assert_string_equal(take(r, 1, NULL), "1");
+    assert_string_equal(take(r, 10, NULL), "xy");
+}
+
+/* One receive takes a run of one group, in order, and mixes with what has none. */
+static void a_receive_takes_a_run(void **state)
+{
+    struct rig *r = *state;
+
+    put(r, "g", "1");
+    put(r, NULL, "x");
+    put(r, "g", "2");
+    put(r, "h", "a");
+    put(r, "g", "3");
+    assert_string_equal(take(r, 10, NULL), "123xa");
+}
+
+static void o04_longer_lease_on_the_head_holds_the_group(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    int64_t start = r->now_ms;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "g", "3");
+    got = rig_receive_for(r, "q", 3, 1000);
+    assert_int_equal(got->count, 3);
+    settle(r, SETTLE_EXTEND, &got->messages[0], 3000);
+    for (int64_t at = 1000; at < 3000; at += 499) {
+        r->now_ms = start + at;
+        (void)rig_fire_due(r);
+        assert_string_equal(take(r, 3, NULL), "");
+    }
+    r->now_ms = start + 3000;
+    (void)rig_fire_due(r);
+    assert_string_equal(take(r, 3, NULL), "123");
+}
+
+/* Each way in which a head can leave for good. */
+static void o06_gone_head_unlocks_its_group(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    struct op_request cancel = {.op = OP_MODIFY};
+    uint64_t id;
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK);
+    assert_int_equal(rig_set(r, "q", "max_failures", 2), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    put(r, "g", "1");
+    put(r, "g", "2");
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(take(r, 1, &got), "1");
+        settle(r, SETTLE_FAIL, &got->messages[0], 0);
+    }
+    assert_int_equal(rig_stats(r, "dead")->ready, 1);
+    assert_string_equal(take(r, 1, &got), "2");
+
+    /* Cancelled under its lease. */
+    put(r, "g", "3");
+    id = got->messages[0].id.low;
+    cancel.modify = (struct op_modify){.queue = slice_text("q"),
+                                       .kind = MODIFY_CANCEL,
+                                       .has_id = true,
+                                       .id = {0, id},
+                                       .revoke = true};
+    assert_int_equal(rig_apply(r, &cancel)->error.status, HF_OK);
+    assert_string_equal(take(r, 1, &got), "3");
+    settle(r, SETTLE_PARK, &got->messages[0], -1);
+    put(r, "g", "4");
+    assert_string_equal(take(r, 1, &got), "4");
+    settle(r, SETTLE_REJECT, &got->messages[0], -1);
+    put(r, "g", "5");
+    assert_string_equal(take(r, 1, NULL), "5");
+}
+
+static void a_purge_forgets_groups(void **state)
+{
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "h", "a");
+    assert_string_equal(take(r, 1, NULL), "1");
+    purge.queue_purge.queue = slice_text("q");
+    assert_int_equal(rig_apply(r, &purge)->error.status, HF_OK);
+    rig_verify(r);
+    put(r, "g", "3");
+    rig_verify(r);
+    assert_string_equal(take(r, 10, NULL), "3");
+    (void)rig_fire_due(r);
+    rig_verify(r);
+    put(r, "h", "b");
+    assert_string_equal(take(r, 10, NULL), "b");
+}
+
+/* A retry wait of the head holds the group; then it goes first again. */
+static void a_waiting_head_holds_its_group(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    assert_string_equal(take(r, 1, &got), "1");
+    settle(r, SETTLE_FAIL, &got->messages[0], 5000);
+    assert_string_equal(take(r, 2, NULL), "");
+    r->now_ms += 5000;
+    (void)rig_fire_due(r);
+    assert_string_equal(take(r, 2, NULL), "12");
+}
+
+/* Failing one of a run returns it and the later ones, these uncounted; the earlier one is
+ * still held. */
+static void failing_one_returns_the_rest_of_the_run(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "g", "3");
+    assert_string_equal(take(r, 3, &got), "123");
+    settle(r, SETTLE_FAIL, &got->messages[1], 0);
+    assert_int_equal(rig_stats(r, "q")->leased, 1);
+    assert_string_equal(take(r, 3, NULL), "");
+    settle(r, SETTLE_ACK, &got->messages[0], -1);
+    assert_string_equal(take(r, 3, &got), "23");
+    assert_int_equal(got->messages[0].failures, 1);
+    assert_int_equal(got->messages[0].deliveries, 2);
+    assert_int_equal(got->messages[1].failures, 0);
+    assert_int_equal(got->messages[1].deliveries, 1);
+}
+
+static void several_leases_of_a_group(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_set(r, "q", "max_inflight_per_group", 2), HF_OK);
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "g", "3");
+    assert_string_equal(take(r, 10, NULL), "12");
+    assert_string_equal(take(r, 10, NULL), "");
+    /* Takes effect for groups that are there. */
+    assert_int_equal(rig_set(r, "q", "max_inflight_per_group", 3), HF_OK);
+    (void)rig_fire_due(r);
+    assert_string_equal(take(r, 10, NULL), "3");
+}
+
+static void a_dead_message_blocks_where_asked(void **state)
+{
+    struct rig *r = *state;
+    struct op_request kick = {.op = OP_KICK};
+    struct op_receive_reply *got;
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK);
+    assert_int_equal(rig_set(r, "q", "max_failures", 1), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_group_dead", "block"), HF_OK);
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "h", "a");
+    assert_string_equal(take(r, 1, &got), "1");
+    settle(r, SETTLE_FAIL, &got->messages[0], 0);
+    assert_int_equal(rig_stats(r, "q")->parked, 1);
+    assert_string_equal(take(r, 10, NULL), "a");
+    kick.kick = (struct op_kick){.queue = slice_text("q"), .count = 1};
+    assert_int_equal(rig_apply(r, &kick)->count.count, 1);
+    assert_string_equal(take(r, 10, NULL), "12");
+}
+
+static void fair_takes_turns(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_set_text(r, "q", "fair", "group"), HF_OK);
+    for (int i = 0; i < 4; i++) {
+        put(r, "g", "g");
+    }
+    put(r, "h", "h");
+    put(r, "i", "i");
+    assert_string_equal(take(r, 10, NULL), "ghi");
+}
+
+/* A group that was served goes to the end of the line. */
+static void fair_is_fair_over_many_receives(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    char seen[13];
+
+    assert_int_equal(rig_set_text(r, "q", "fair", "group"), HF_OK);
+    for (int i = 0; i < 8; i++) {
+        put(r, "g", "g");
+    }
+    for (int i = 0; i < 4; i++) {
+        put(r, "h", "h");
+    }
+    for (int i = 0; i < 12; i++) {
+        seen[i] = take(r, 1, &got)[0];
+        settle(r, SETTLE_ACK, &got->messages[0], -1);
+    }
+    seen[12] = '\0';
+    assert_string_equal(seen, "ghghghghgggg");
+}
+
+static void priority_is_that_of_the_head(void **state)
+{
+    struct rig *r = *state;
+
+    send_with(r, "g", "1", 9, 0);
+    send_with(r, "g", "2", 1, 0);
+    send_with(r, "h", "a", 5, 0);
+    send_with(r, NULL, "x", 2, 0);
+    assert_string_equal(take(r, 10, NULL), "xa12");
+}
+
+static void scheduled_messages_join_when_due(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    send_with(r, "g", "2", 0, 1000);
+    put(r, "g", "1");
+    assert_string_equal(take(r, 1, &got), "1");
+    r->now_ms += 1000;
+    (void)rig_fire_due(r);
+    assert_string_equal(take(r, 1, NULL), "");
+    settle(r, SETTLE_ACK, &got->messages[0], -1);
+    assert_string_equal(take(r, 1, NULL), "2");
+}
+
+static void o12_waiting_makes_a_message_rise(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_set(r, "q", "priority_aging", 1000), HF_OK);
+    send_with(r, NULL, "l", 9, 0);
+    for (int i = 0; i < 20; i++) {
+        struct op_receive_reply *got;
+
+        r->now_ms += 500;
+        send_with(r, NULL, "h", 1, 0);
+        if (take(r, 1, &got)[0] == 'l') {
+            assert_true(i >= 15);
+            return;
+        }
+        settle(r, SETTLE_ACK, &got->messages[0], -1);
+    }
+    fail_msg("the low one never had its turn");
+}
+
+static void retention_reaches_grouped_messages(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_set(r, "q", "retention", 60000), HF_OK);
+    put(r, "g", "1");
+    put(r, "g", "2");
+    r->now_ms += 30000;
+    put(r, "g", "3");
+    r->now_ms += 30000;
+    (void)rig_fire_due(r);
+    assert_int_equal(ready(r), 1);
+    assert_string_equal(take(r, 10, NULL), "3");
+}
+
+static void deletion_leaves_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct op_request gone = {.op = OP_QUEUE_DELETE};
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    put(r, "h", "a");
+    (void)take(r, 1, NULL);
+    gone.queue_delete.queue = slice_text("q");
+    gone.queue_delete.force = true;
+    assert_int_equal(rig_apply(r, &gone)->error.status, HF_OK);
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    put(r, "g", "3");
+    rig_verify(r);
+    assert_string_equal(take(r, 1, NULL), "3");
+    (void)rig_fire_due(r);
+    rig_verify(r);
+}
+
+/* The lapsed holder of a head may still extend; not when its group went on. */
+static void late_extension(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    got = rig_receive_for(r, "q", 1, 1000);
+    r->now_ms += 1000;
+    (void)rig_fire_due(r);
+    settle(r, SETTLE_EXTEND, &got->messages[0], 1000);
+    assert_string_equal(take(r, 1, NULL), "");
+    r->now_ms += 1000;
+    (void)rig_fire_due(r);
+    assert_string_equal(take(r, 1, NULL), "1");
+    assert_int_equal(
+        rig_settle(r, "q", SETTLE_EXTEND, got->messages[0].receipt, 1000)->error.status,
+        HF_E_STALE_RECEIPT);
+}
+
+/* A plain message costs what it cost before there were groups. */
+static void plain_messages_pay_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    uint64_t before = machine_store_writes(r->machine);
+
+    put(r, NULL, "x");
+    got = rig_receive(r, "q", 1);
+    (void)rig_settle(r, "q", SETTLE_ACK, got->messages[0].receipt, -1);
+    assert_int_equal(machine_store_writes(r->machine) - before, 6);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(one_of_a_group_at_a_time),
+        T(messages_without_a_group_pass_by),
+        T(a_receive_takes_a_run),
+        T(o04_longer_lease_on_the_head_holds_the_group),
+        T(o06_gone_head_unlocks_its_group),
+        T(a_purge_forgets_groups),
+        T(a_waiting_head_holds_its_group),
+        T(failing_one_returns_the_rest_of_the_run),
+        T(several_leases_of_a_group),
+        T(a_dead_message_blocks_where_asked),
+        T(fair_takes_turns),
+        T(fair_is_fair_over_many_receives),
+        T(priority_is_that_of_the_head),
+        T(scheduled_messages_join_when_due),
+        T(o12_waiting_makes_a_message_rise),
+        T(retention_reaches_grouped_messages),
+        T(deletion_leaves_nothing),
+        T(late_extension),
+        T(plain_messages_pay_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
