@@ -18,15 +18,15 @@ bool raftlog_may_read(const struct raftlog *r)
     int64_t half = (int64_t)r->config.election_ms / 2;
     int64_t now;
 
-    if (!raftlog_serving(r)) {
-        return false;
+    if (!raftlog_serving(r) || PLANTED(read_deposed)) {
+        return raftlog_serving(r);
     }
     /* Half of the election timeout stays for the way of the answers that prove the
      * majority. WEAK: an answer that was longer on its way than that proves less; reads
      * through the log do not care. */
     now = node_mono(r);
     return now >= r->read_from_ms && now - r->tick_ms <= half &&
-           (driver_quorum_age_ms(r->driver) < half || PLANTED(read_deposed));
+           driver_quorum_age_ms(r->driver) < half;
 }
 
 int64_t raftlog_now_ms(const struct raftlog *r)

@@ -42,6 +42,15 @@ else
     refuse "there is no docs/protocol.md"
 fi
 
+for fault in $(sed -n 's/^ *X(\([a-z_]*\),.*/\1/p' proto/planted.h); do
+    row=$(sed -n "s/^$fault: *//p" tests/mutants)
+    [ -n "$row" ] || refuse "tests/mutants names no test for the planted fault $fault"
+    for test in $row; do
+        grep -q "^| .$fault. |.*$test" docs/testing.md ||
+            refuse "docs/testing.md does not say that $test finds the planted fault $fault"
+    done
+done
+
 if [ -n "$daemon" ]; then
     options=$("$daemon" --help | sed -n 's/^ *--\([a-z][a-z-]*\).*/\1/p' |
         grep -vxE 'help|version|config|check-config|dev' | sort -u)

@@ -236,6 +236,50 @@ static void judge_end(const struct message *m)
     }
 }
 
+static bool purged_meanwhile(const struct message *m, int64_t from_ms, int64_t to_ms)
+{
+    for (size_t i = 0; i < m->b->purge_count; i++) {
+        const struct event *p = m->b->purges[i];
+
+        if (p->got_ms >= from_ms && p->asked_ms <= to_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nobody said anything else about this receipt that may have ended its lease. */
+static bool is_only_word(const struct message *m, const struct event *ack)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct event *e = m->events[i];
+
+        if (e != ack && is_settle(e) && e->epoch == ack->epoch &&
+            (e->kind == EVENT_CLOSE || e->status == HF_OK ||
+             e->status == HF_E_UNKNOWN_OUTCOME)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A time to live ends no lease: an ack in time finds its message. */
+static void judge_held(const struct message *m, const struct event *d)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct event *e = m->events[i];
+
+        if (e->kind == EVENT_ACK && e->epoch == d->epoch &&
+            e->status == HF_E_MESSAGE_NOT_FOUND && e->cluster_ms != 0 &&
+            e->cluster_ms < d->told_ms && is_only_word(m, e) &&
+            !purged_meanwhile(m, d->asked_ms, e->got_ms)) {
+            accuse(m, "epoch %u was acked %lld ms before its lease was over, and gone",
+                   d->epoch, (long long)(d->told_ms - e->cluster_ms));
+            return;
+        }
+    }
+}
+
 /* Nothing is handed out when its time is over or after a purge. */
 static void judge_loose(const struct message *m)
 {
@@ -247,6 +291,7 @@ static void judge_loose(const struct message *m)
     for (size_t i = 0; i < m->delivery_count; i++) {
         const struct event *d = m->deliveries[i];
 
+        judge_held(m, d);
         if (s->ttl_ms != 0 && claimed_ms(d) >= s->told_ms + s->ttl_ms) {
             accuse(m, "epoch %u was handed out after its time to live", d->epoch);
             return;

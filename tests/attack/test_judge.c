@@ -516,6 +516,29 @@ static void handed_out_after_its_time(void **state)
     assert_convicted(c);
 }
 
+static void gone_from_under_a_lease(void **state)
+{
+    struct court *c = *state;
+    struct event s = a_send(0, 100, HF_OK);
+    struct event in_time = a_settle(EVENT_ACK, 0, 1200, 1, HF_E_MESSAGE_NOT_FOUND);
+    struct event late = a_settle(EVENT_ACK, 0, 2200, 1, HF_E_MESSAGE_NOT_FOUND);
+
+    s.ttl_ms = 1000;
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1000, 1, 1, 1000));
+    add_loose(c, late);
+    assert_passes(c);
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1000, 1, 1, 1000));
+    add_loose(c, in_time);
+    assert_convicted(c);
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1000, 1, 1, 1000));
+    add_loose(c, event_of(EVENT_PURGE, 0, 1100));
+    add_loose(c, in_time);
+    assert_passes(c);
+}
+
 static void handed_out_after_a_purge(void **state)
 {
     struct court *c = *state;
@@ -574,6 +597,7 @@ int main(void)
         judge_test(half_a_batch),
         judge_test(gone_by_its_time_or_a_purge_only),
         judge_test(handed_out_after_its_time),
+        judge_test(gone_from_under_a_lease),
         judge_test(handed_out_after_a_purge),
         judge_test(waiter_that_is_not_woken),
     };
