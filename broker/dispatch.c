@@ -43,6 +43,7 @@ struct receive {
     uint64_t parked_ns; /* 0 = it never had to wait */
     bool claiming;      /* its command is on its way */
     bool parked;        /* stands in line; counted in session.waiting */
+    struct slice filter; /* in fields; absent: every message */
     uint32_t fields_len;
     uint8_t fields[];
 };
@@ -541,6 +542,18 @@ static int receive_fields(struct dispatch *d, struct receive *r, uint32_t max,
     return rc;
 }
 
+/* A receive whose filter nothing passes does not enter the log. */
+static bool receive_could_take(struct dispatch *d, const struct receive *r)
+{
+    for (uint32_t i = 0; i < r->waiter.want_count; i++) {
+        if (machine_may_receive(raftlog_machine(d->log), r->waiter.wants[i].queue,
+                                r->filter)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Claim up to `max` messages; answers when that cannot even be proposed. */
 static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
 {
@@ -552,6 +565,12 @@ static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
 
     CHECK(!r->claiming);
     receive_park(r, false);
+    if (!receive_could_take(d, r)) {
+        leader_claimed(d->leader, w);
+        receive_park(r, true); /* unless a callback says otherwise */
+        leader_return(d->leader, w);
+        return;
+    }
     if (rc == HF_OK) {
         command = command_of(d, r->request.session, OP_RECEIVE, fields);
         rc = raftlog_propose(d->log, &command, receive_on_claimed, r);
@@ -616,6 +635,13 @@ static void receive_begin(struct dispatch *d, struct dispatch_session *s,
         session_refuse(d, s, request, HF_E_TOO_MANY_WAITERS, NULL, start_ns);
         return;
     }
+    if (op->filter.data != NULL) {
+        rc = machine_check(raftlog_machine(d->log), request, &error);
+        if (rc != HF_OK) {
+            session_refuse(d, s, request, rc, &error, start_ns);
+            return;
+        }
+    }
     r = malloc(sizeof *r + fields.len);
     if (r == NULL) {
         session_refuse(d, s, request, HF_E_MEMORY_LOW, NULL, start_ns);
@@ -624,6 +650,9 @@ static void receive_begin(struct dispatch *d, struct dispatch_session *s,
     memset(r, 0, sizeof *r);
     memcpy(r->fields, fields.data, fields.len);
     r->fields_len = fields.len;
+    if (op->filter.data != NULL) {
+        r->filter = slice_of(r->fields + (op->filter.data - fields.data), op->filter.len);
+    }
     rc = receive_resolve(d, op, r, &error);
     if (rc != HF_OK) {
         free(r);

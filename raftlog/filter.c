@@ -14,8 +14,7 @@ static struct slice trim(struct slice s)
     return s;
 }
 
-/* The next tag; *rest is what comes behind its `||`. False: there is none. */
-static bool next_tag(struct slice *rest, struct slice *tag)
+bool filter_next(struct slice *rest, struct slice *tag)
 {
     if (rest->data == NULL) {
         return false;
@@ -50,7 +49,7 @@ int filter_check(struct arena *arena, struct slice filter, struct op_error *erro
         return refuse_bounds(arena, error, HF_E_INVALID_ARGUMENT, "filter", 0,
                              LIMIT_FILTER);
     }
-    while (next_tag(&rest, &tag)) {
+    while (filter_next(&rest, &tag)) {
         if (tag.len == 0 || tag.len > LIMIT_TAG) {
             return refuse(arena, error, HF_E_INVALID_ARGUMENT, "filter",
                           "a tag of a filter has 1 to %u bytes: write `a`, `a || b`, "
@@ -73,7 +72,7 @@ bool filter_takes(struct slice filter, struct slice tag)
     if (filter_is_open(filter)) {
         return true;
     }
-    while (tag.data != NULL && next_tag(&rest, &one)) {
+    while (tag.data != NULL && filter_next(&rest, &one)) {
         if (slice_equal(one, tag)) {
             return true;
         }

@@ -17,4 +17,7 @@ bool filter_is_open(struct slice filter);
  * was checked. */
 bool filter_takes(struct slice filter, struct slice tag);
 
+/* One tag after the other; *rest begins as the filter. False: there is none left. */
+bool filter_next(struct slice *rest, struct slice *tag);
+
 #endif

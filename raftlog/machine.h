@@ -96,6 +96,8 @@ int machine_find_queue(struct machine *m, struct slice name, struct machine_queu
 /* Was a receive with this attempt id applied lately? Then a repeat has to go through
  * the log even when nothing is ready: it is given the same messages again. */
 bool machine_knows_attempt(struct machine *m, const struct op_receive *op);
+/* Does anything that is ready pass the filter (checked before)? */
+bool machine_may_receive(struct machine *m, uint32_t queue, struct slice filter);
 /* The queue's default lease, for a receive that gives none. */
 int64_t machine_queue_lease(struct machine *m, uint32_t queue);
 

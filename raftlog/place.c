@@ -8,6 +8,7 @@
 #include "raftlog/due.h"
 #include "raftlog/group.h"
 #include "raftlog/keys.h"
+#include "raftlog/tags.h"
 #include "raftlog/once.h"
 
 #define MOVED_BYTES 28u
@@ -116,6 +117,9 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
             store_put_late(
                 m->store, TREE_READY,
                 ready_key(key, q->number, slot->priority, slot->position_ms, id), value);
+            if ((slot->flags & SLOT_TAGGED) != 0) {
+                tags_put(m, q->number, id, slot->priority, slot->position_ms);
+            }
         } /* else group_enter writes it */
         queue_expect(&m->queues, q, LANE_CHORE, retention_end(q, slot->position_ms));
         queue_touch(&m->queues, q);
@@ -148,6 +152,12 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
     struct slice key;
     struct slice value;
 
+    if (state == MESSAGE_READY && store_here(m->store, TREE_READY, &key, &value) &&
+        value.len >= 20 &&
+        (bytes_get_u16(value.data + 2) & (SLOT_TAGGED | SLOT_GROUPED)) == SLOT_TAGGED) {
+        tags_remove(m, q->number, bytes_get_u64(key.data + 16),
+                    bytes_get_u32(value.data + 4), bytes_get_i64(value.data + 12));
+    }
     if (state == MESSAGE_SCHEDULED && store_here(m->store, TREE_DUE, &key, &value)) {
         plan_remove(m, q, bytes_get_i64(key.data + 5));
     }
@@ -174,6 +184,9 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
 
     if ((slot->flags & SLOT_KEYED) != 0) {
         keys_forget(m, q->number, id);
+    }
+    if ((slot->flags & (SLOT_TAGGED | SLOT_GROUPED)) == SLOT_TAGGED) {
+        tags_remove(m, q->number, id, slot->priority, slot->position_ms);
     }
     records = (slot->flags & SLOT_COPY) != 0
                   ? message_delete_copy(m->store, id)

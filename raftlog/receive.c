@@ -9,6 +9,11 @@
 #include "raftlog/group.h"
 #include "raftlog/lease.h"
 #include "raftlog/refuse.h"
+#include "raftlog/tags.h"
+
+#include <stdlib.h>
+
+#define TAGGED_MAX 4096u /* that one receive with a filter looks at at a time */
 
 int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error)
@@ -37,11 +42,7 @@ int check_receive(struct machine *m, const struct op_receive *op,
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "attempt",
                       "an attempt id is 16 bytes");
     }
-    if (!filter_is_open(op->filter)) {
-        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "filter",
-                      "filters are not supported by this version: leave it out");
-    }
-    return HF_OK;
+    return filter_check(arena, op->filter, error);
 }
 
 static uint64_t free_leases(const struct queue *q)
@@ -63,6 +64,7 @@ struct taking {
     uint32_t count;
     uint64_t bytes;   /* of bodies and attributes */
     uint32_t removed; /* expired and purged ones met on the way */
+    struct queue *queue; /* the one that is being taken from, with a filter */
     bool full;        /* the bytes of one answer are reached */
 };
 
@@ -264,11 +266,69 @@ static void take_ordered(struct taking *t, struct queue *q, uint64_t limit)
     }
 }
 
+static int by_turn(const void *a, const void *b, void *ctx)
+{
+    const struct tagged *x = a;
+    const struct tagged *y = b;
+    const struct taking *t = ctx;
+    struct first one = {true, x->is_head, x->priority, x->at, x->id};
+    struct first two = {true, y->is_head, y->priority, y->at, y->id};
+
+    return goes_before(t->m, t->queue, &one, &two)   ? -1
+           : goes_before(t->m, t->queue, &two, &one) ? 1
+                                                     : 0;
+}
+
+/* What passes the filter, by the index of tags: nothing else is looked at. */
+static void take_filtered(struct taking *t, struct queue *q, uint64_t limit)
+{
+    const struct op_receive *op = &t->a->request->receive;
+    uint32_t begin = t->count;
+    struct tagged *found = apply_array(t->m, TAGGED_MAX, sizeof *found);
+    uint32_t removed;
+
+    t->queue = q;
+    do {
+        uint32_t count = found == NULL ? 0
+                                       : tags_find(t->m, q->number, op->filter,
+                                                   t->capacity - t->count, found,
+                                                   TAGGED_MAX);
+
+        removed = t->removed;
+        qsort_r(found, count, sizeof *found, by_turn, t);
+        for (uint32_t i = 0; i < count && may_go_on(t) && t->count - begin < limit;
+             i++) {
+            struct first one = {true, found[i].is_head, found[i].priority, found[i].at,
+                                found[i].id};
+            uint8_t at[READY_KEY_BYTES];
+            struct slice key;
+            struct slice value;
+
+            if (i > 0 && found[i - 1].id == one.id) {
+                continue; /* a tag was named twice */
+            }
+            if (one.is_head) {
+                /* Those behind the head may not pass. */
+                take_run(t, q, &one, 1);
+            } else if (!store_seek(t->m->store, TREE_READY,
+                                   ready_key(at, q->number, one.priority, one.at, one.id),
+                                   &key, &value) ||
+                       !slice_equal(key, slice_of(at, sizeof at))) {
+                store_fail(t->m->store, HF_E_CORRUPT);
+            } else if (!take_here(t, q, key, value)) {
+                return;
+            }
+        }
+    } while (t->removed != removed && may_go_on(t) && t->count - begin < limit);
+}
+
 static void take(struct taking *t, struct queue *q)
 {
     uint64_t limit = free_leases(q);
 
-    if (q->groups == 0 && q->config.value[QUEUE_priority_aging] == 0) {
+    if (!filter_is_open(t->a->request->receive.filter)) {
+        take_filtered(t, q, limit);
+    } else if (q->groups == 0 && q->config.value[QUEUE_priority_aging] == 0) {
         take_plain(t, q, limit);
     } else {
         take_ordered(t, q, limit);
@@ -346,4 +406,13 @@ void apply_receive(struct machine *m, const struct apply *a)
     if (a->wanted) {
         answer(m, claims, count, &a->reply->receive);
     }
+}
+
+/* ---- before it becomes a command ---- */
+
+bool machine_may_receive(struct machine *m, uint32_t queue, struct slice filter)
+{
+    struct tagged first;
+
+    return filter_is_open(filter) || tags_find(m, queue, filter, 1, &first, 1) > 0;
 }

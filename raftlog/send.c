@@ -233,6 +233,7 @@ static enum message_state enter(struct machine *m, struct queue *q, uint64_t id,
     slot->position_ms = due_ms;
     slot->flags |= e->retry.data != NULL ? SLOT_OWN_RETRY : 0;
     slot->flags |= e->group.data != NULL ? SLOT_GROUPED : 0;
+    slot->flags |= e->tag.data != NULL ? SLOT_TAGGED : 0;
     if (keys_any(e->keys)) {
         slot->flags |= SLOT_KEYED;
         keys_put(m, q->number, id, e->keys);

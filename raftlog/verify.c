@@ -31,6 +31,7 @@ struct seen {
     bool copy;
     bool original;       /* stands in no queue */
     bool grouped;
+    bool tagged;
     uint32_t references; /* copies of it */
     uint32_t shared;     /* as stored */
     uint32_t keys;    /* in its record */
@@ -60,6 +61,7 @@ struct verify {
     uint64_t names;
     uint64_t sessions;
     uint64_t once; /* records of dedup ids, less their looks */
+    uint64_t tagged_ready, tagged; /* two counts of one */
     uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
 };
 
@@ -147,6 +149,7 @@ static int see_message(void *ctx, struct slice key, struct slice value)
     seen->cut = message.cut;
     seen->copy = message.original != 0;
     seen->grouped = message.grouped;
+    seen->tagged = message.field[FIELD_TAG].data != NULL && !message.is_original;
     seen->original = message.is_original;
     if (seen->copy) {
         struct seen *original = find_seen(v, message.original);
@@ -195,6 +198,11 @@ static int see_place(struct verify *v, uint32_t number, uint64_t id, struct slic
         return wrong(v, "slot and record of message %llu differ in SLOT_COPY",
                      (unsigned long long)id);
     }
+    if (((slot.flags & SLOT_TAGGED) != 0) != seen->tagged) {
+        return wrong(v, "slot and record of message %llu differ in SLOT_TAGGED",
+                     (unsigned long long)id);
+    }
+    v->tagged_ready += state == MESSAGE_READY && seen->tagged && !seen->grouped;
     if (((slot.flags & SLOT_GROUPED) != 0) != seen->grouped) {
         return wrong(v, "slot and record of message %llu differ in SLOT_GROUPED",
                      (unsigned long long)id);
@@ -371,6 +379,23 @@ static int see_dead(void *ctx, struct slice key, struct slice value)
     }
     seen->letters++;
     return HF_OK;
+}
+
+static int see_tagged(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const uint8_t *end = key.data + key.len;
+    uint8_t at[READY_KEY_BYTES];
+    struct slice entry;
+
+    (void)value;
+    v->tagged++;
+    (void)ready_key(at, bytes_get_u32(key.data), bytes_get_u32(end - 20),
+                    bytes_get_i64(end - 16), bytes_get_u64(end - 8));
+    return store_get(v->m->store, TREE_READY, slice_of(at, sizeof at), &entry)
+               ? HF_OK
+               : wrong(v, "the tag of message %llu is left over",
+                       (unsigned long long)bytes_get_u64(end - 8));
 }
 
 /* How many entries of a tree begin with these 12 bytes. */
@@ -644,6 +669,11 @@ static int compare(struct verify *v)
         return wrong(v, "%llu queues have a name, %llu names are stored",
                      (unsigned long long)named, (unsigned long long)v->names);
     }
+    if (v->tagged != v->tagged_ready) {
+        return wrong(v, "%llu ready messages have a tag, the index has %llu",
+                     (unsigned long long)v->tagged_ready,
+                     (unsigned long long)v->tagged);
+    }
     if (v->subscriptions != v->subscribers ||
         v->subscriptions != v->topic_subscriptions) {
         return wrong(v, "%llu subscriptions, %llu of queues, %llu are counted",
@@ -667,7 +697,7 @@ static int read_all(struct verify *v)
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
-        {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
+        {TREE_TAGGED, see_tagged}, {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},
         {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},
