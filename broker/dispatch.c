@@ -5,8 +5,8 @@
  *                                             -> answer, or back in line
  *                                    -> timeout, gone, or its session is closed
  *
- * The raw field map of a request is what its command carries. Encoded anew are a receive
- * that is offered less than it asked for, with the smaller max; and a rule by a
+ * The raw field map of a request is what its command carries. Encoded anew are a
+ * receive that is offered less than it asked for, with the smaller max; and a rule by a
  * calendar, with its time zone compiled. */
 #include "broker/dispatch.h"
 #include "broker/zoneinfo.h"
@@ -1015,8 +1015,7 @@ static void propose_recur(struct dispatch *d, struct dispatch_session *s,
 
     own.recur_set.zone_data = (struct slice){NULL, 0};
     if (own.recur_set.zone.data != NULL) {
-        rc = zoneinfo_read(own.recur_set.zone, raftlog_now_ms(d->log), zone, &len, why,
-                           sizeof why);
+        rc = zoneinfo_read(own.recur_set.zone, zone, &len, why, sizeof why);
         own.recur_set.zone_data = slice_of(zone, (uint32_t)len);
         error.element = slice_text("zone");
         error.message = slice_text(why);

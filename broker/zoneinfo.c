@@ -7,8 +7,9 @@
 #include <string.h>
 
 #define FILE_BYTES_MAX 65536u
-/* What was before does not matter to a rule, but the clock may have been set back. */
-#define BEFORE_S (3 * 86400)
+/* What was before does not matter to a rule. Not the present time: the same zone is the
+ * same bytes whenever it is read, so that a rule can be told to be the same. */
+#define FROM_S 1577836800 /* 2020-01-01 */
 
 static const char folder[] = "/usr/share/zoneinfo";
 
@@ -33,8 +34,8 @@ static bool is_name(struct slice name)
     return !slash;
 }
 
-int zoneinfo_read(struct slice name, int64_t now_ms, uint8_t out[ZONE_BYTES_MAX],
-                  size_t *len, char *why, size_t size)
+int zoneinfo_read(struct slice name, uint8_t out[ZONE_BYTES_MAX], size_t *len,
+                  char *why, size_t size)
 {
     char path[sizeof folder + LIMIT_ZONE + 2];
     uint8_t *file;
@@ -63,7 +64,7 @@ int zoneinfo_read(struct slice name, int64_t now_ms, uint8_t out[ZONE_BYTES_MAX]
     }
     n = fread(file, 1, FILE_BYTES_MAX, f);
     (void)fclose(f);
-    *len = zone_compile(slice_of(file, (uint32_t)n), now_ms / 1000 - BEFORE_S, out);
+    *len = zone_compile(slice_of(file, (uint32_t)n), FROM_S, out);
     free(file);
     if (*len == 0) {
         (void)snprintf(why, size, "%s is not a time zone that this version can read",

@@ -9,7 +9,7 @@
 
 /* HF_OK, with *len bytes in out. HF_E_INVALID_ARGUMENT: there is no such zone, or it
  * cannot be read; `why` says what to do. */
-int zoneinfo_read(struct slice name, int64_t now_ms, uint8_t out[ZONE_BYTES_MAX],
-                  size_t *len, char *why, size_t size);
+int zoneinfo_read(struct slice name, uint8_t out[ZONE_BYTES_MAX], size_t *len,
+                  char *why, size_t size);
 
 #endif

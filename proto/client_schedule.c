@@ -192,7 +192,6 @@ int hf_change(struct hf_client *c, const char *queue, const struct hf_change *ch
 {
     struct changed page = {.more = false};
     struct hf_changed first = {.count = 0};
-    bool any = false;
     int rc = client_check_name(queue, error);
 
     if (rc == HF_OK &&
@@ -205,17 +204,13 @@ int hf_change(struct hf_client *c, const char *queue, const struct hf_change *ch
     }
     do {
         rc = change_page(c, queue, change, &page, error);
-        if (rc == HF_OK) {
-            page.what.count += first.count;
-            if (any) {
-                first.count = page.what.count;
-            } else {
-                first = page.what;
-            }
-            any = true;
+        if (rc == HF_OK && first.count > 0) {
+            first.count += page.what.count;
+        } else if (rc == HF_OK) {
+            first = page.what;
         }
     } while (rc == HF_OK && page.more);
-    if (any && status_class(rc) == STATUS_CLASS_CLIENT) {
+    if (first.count > 0 && status_class(rc) == STATUS_CLASS_CLIENT) {
         /* None of the last ones could be changed; others were. */
         rc = HF_OK;
         if (error != NULL) {

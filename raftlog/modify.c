@@ -11,7 +11,7 @@
  *
  * A key may stand for several messages: LIMIT_BATCH of them are looked at per command,
  * in the order of their ids; the cursor tells where to go on. It is an error only when
- * none of those could be changed.
+ * none of the last ones could be changed.
  *
  * A message that is new moves to the position of its new time, and its ttl goes with
  * it; one that waits for a retry keeps its place in the order, as whatever comes back.
@@ -266,7 +266,7 @@ static int change_keyed(struct change *c, struct op_modify_reply *out,
             *error = one;
         }
     }
-    if (done > 0) {
+    if (done > 0 || seen > LIMIT_BATCH) { /* those of the next command may be changed */
         *error = (struct op_error){0};
         return HF_OK;
     }

@@ -12,8 +12,8 @@
 int modify_try(struct machine *m, struct queue *q, const struct op_modify *op,
                struct op_error *error);
 
-/* Do it. HF_OK: at least one message was changed and `out` tells; else a refusal in
- * `error`. */
+/* Do it. HF_OK: at least one message was changed, or there are more to be looked at, and
+ * `out` tells; else a refusal in `error`. */
 int modify_do(struct machine *m, struct queue *q, const struct op_modify *op,
               struct op_modify_reply *out, struct op_error *error);
 

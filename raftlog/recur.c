@@ -432,16 +432,20 @@ static void fire_one(struct machine *m, struct queue *q, struct recur *r,
     r->last_id = result.id.low;
 }
 
-/* One firing, or the way past those that were missed. */
-static void step(struct machine *m, struct queue *q, struct recur *r,
-                 const struct op_recur_set *op, const struct pace *pace)
+/* One firing, or the way past those that were missed. Returns what it cost. */
+static uint32_t step(struct machine *m, struct queue *q, struct recur *r,
+                     const struct op_recur_set *op, const struct pace *pace)
 {
     int64_t on_time_ms = m->now_ms - RECUR_ON_TIME_MS;
     bool missed = r->due_ms < on_time_ms;
+    uint32_t cost = 1;
 
     if (missed && (op->catch_up == CATCH_UP_SKIP || op->catch_up == CATCH_UP_ONE ||
                    r->made_up >= RECUR_MAKE_UP_MAX)) {
-        r->skipped += pace_skip(pace, on_time_ms, &r->due_ms);
+        uint64_t passed = pace_skip(pace, on_time_ms, &r->due_ms);
+
+        r->skipped += passed;
+        cost += pace->every_ms != 0 ? 0 : (uint32_t)passed / 16;
         if (op->catch_up == CATCH_UP_ONE) {
             r->skipped--;
             fire_one(m, q, r, op);
@@ -454,6 +458,7 @@ static void step(struct machine *m, struct queue *q, struct recur *r,
     if (op->count != 0 && r->fired >= op->count) {
         r->due_ms = 0;
     }
+    return cost;
 }
 
 /* The rule that is due first; false: none is. The cursor is on its record. */
@@ -496,9 +501,9 @@ static uint32_t fire_due(struct machine *m, uint32_t budget)
         struct op_recur_set op;
         struct pace pace;
 
-        spent++;
         if (q == NULL || (q->flags & QUEUE_DELETED) != 0) {
             recur_remove(m, &r);
+            spent++;
             continue;
         }
         if (!rule_load(m, r.number, &m->arena, &op)) {
@@ -509,7 +514,7 @@ static uint32_t fire_due(struct machine *m, uint32_t budget)
             break;
         }
         unfile_due(m, &r);
-        step(m, q, &r, &op, &pace);
+        spent += step(m, q, &r, &op, &pace);
         recur_store(m, &r);
         file_due(m, &r);
         m->chain = machine_mix(m->chain, r.number ^ (uint64_t)r.due_ms);

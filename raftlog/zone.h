@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ZONE_CHANGES_MAX 256u
+#define ZONE_CHANGES_MAX 320u
 #define ZONE_RULE_MAX    64u
 #define ZONE_BYTES_MAX   (8u + 12u * ZONE_CHANGES_MAX + ZONE_RULE_MAX)
 

@@ -349,6 +349,32 @@ static void zones_are_read_from_the_database(void **state)
     }
 }
 
+/* Every zone of this machine's database is read: from a moment that does not change, so
+ * that it is always the same bytes. */
+static void every_zone_is_read(void **state)
+{
+    FILE *list =
+        popen("cd /usr/share/zoneinfo && grep -rla '^TZif' --exclude-dir=right "
+              "--exclude-dir=posix . 2>/dev/null",
+              "r");
+    char name[128];
+    int count = 0;
+
+    (void)state;
+    assert_non_null(list);
+    while (fgets(name, sizeof name, list) != NULL) {
+        uint8_t bytes[ZONE_BYTES_MAX];
+
+        name[strcspn(name, "\n")] = '\0';
+        if (read_zone(name + 2, 1577836800, bytes) == 0) {
+            fail_msg("%s cannot be read", name);
+        }
+        count++;
+    }
+    pclose(list);
+    assert_true(count > 300);
+}
+
 /* Damage, cut anywhere, is refused or reckoned with; nothing is read beyond the end. */
 static void damaged_zones_are_refused(void **state)
 {
@@ -408,6 +434,7 @@ int main(void)
         cmocka_unit_test(impossible_days_are_found_out),
         cmocka_unit_test(a_search_by_seconds_agrees),
         cmocka_unit_test(zones_are_read_from_the_database),
+        cmocka_unit_test(every_zone_is_read),
         cmocka_unit_test(damaged_zones_are_refused),
         cmocka_unit_test(damaged_files_are_refused),
     };

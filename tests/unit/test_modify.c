@@ -426,6 +426,28 @@ static void many_of_a_key_are_changed_in_steps(void **state)
     assert_int_equal(rig_fire_due(r), MANY);
 }
 
+/* The first ones cannot be changed, those behind them can. */
+static void those_behind_are_reached(void **state)
+{
+    struct rig *r = *state;
+    struct op_modify op = by_key(MODIFY_CANCEL, "k");
+    struct op_reply *reply;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    for (int i = 0; i < 300; i++) {
+        (void)send_keyed(r, "k", NULL, i < 280 ? 0 : 5000);
+    }
+    reply = modify(r, op);
+    assert_int_equal(reply->error.status, HF_OK);
+    assert_int_equal(reply->modify.count, 0);
+    assert_true(reply->modify.more);
+    op.cursor = reply->modify.cursor;
+    reply = modify(r, op);
+    assert_int_equal(reply->error.status, HF_OK);
+    assert_int_equal(reply->modify.count, 20);
+    assert_false(reply->modify.more);
+}
+
 /* Whatever way a message leaves, its keys go with it (the teardown scans for it). */
 static void keys_go_with_the_message(void **state)
 {
@@ -664,6 +686,7 @@ int main(void)
         T(key_finds_its_messages),
         T(cancel_by_key_takes_all_it_may),
         T(many_of_a_key_are_changed_in_steps),
+        T(those_behind_are_reached),
         T(keys_go_with_the_message),
         T(large_messages_have_keys),
         T(revoked_message_is_cancelled_for_its_holder),
