@@ -713,8 +713,8 @@ static enum act answer_tx(struct fake *f, const struct op_request *request,
         reply->error.has_item = true;
         return ACT_REPLY;
     }
-    results[0].state = request->tx.items[0].kind == TX_ACK ? MESSAGE_DELETED
-                                                           : MESSAGE_PARKED;
+    results[0].state =
+        request->tx.items[0].kind == TX_ACK ? MESSAGE_DELETED : MESSAGE_PARKED;
     results[1].id = (struct message_id){1, request->tx.items[1].send->body.len};
     results[1].duplicate = true;
     results[2].state_before = MESSAGE_SCHEDULED;
@@ -795,6 +795,88 @@ static void unsafe_call_ends_as_unknown(void **state)
     assert_int_equal(hf_kick(bed.client, "q", NULL, 10, &count, &bed.error),
                      HF_E_UNKNOWN_OUTCOME);
     assert_int_equal(count, 99);
+    assert_int_equal(fake_seen(bed.b), 0);
+    bed_close(&bed);
+}
+
+/* Two pages of a key: 256 and then 3; a fire is refused. */
+static enum act answer_changes(struct fake *f, const struct op_request *request,
+                               struct op_reply *reply)
+{
+    static const uint8_t cursor[8] = {0, 0, 0, 0, 0, 0, 1, 0};
+    const struct op_modify *op = &request->modify;
+
+    if (request->op != OP_MODIFY) {
+        return answer_ok(f, request, reply);
+    }
+    if (op->kind == MODIFY_FIRE_NOW || op->kind == MODIFY_SET_PRIORITY) {
+        reply->error.status = HF_E_IN_FLIGHT;
+        return ACT_REPLY;
+    }
+    reply->modify.id.low = op->cursor.data != NULL ? 300 : 1;
+    reply->modify.state_before = MESSAGE_SCHEDULED;
+    reply->modify.state = MESSAGE_SCHEDULED;
+    reply->modify.due_ms = op->deliver_at.value;
+    reply->modify.count = op->cursor.data != NULL ? 3 : 256;
+    if (op->cursor.data == NULL) {
+        reply->modify.more = true;
+        reply->modify.cursor = slice_of(cursor, 8);
+    }
+    return ACT_REPLY;
+}
+
+/* A change by key asks on until all are changed, and shows the first. */
+static void change_by_key_goes_through_all_pages(void **state)
+{
+    struct hf_change change = {.kind = HF_CHANGE_RESCHEDULE,
+                               .key = "order",
+                               .has_deliver_at = 1,
+                               .deliver_at_ms = 5000};
+    struct hf_changed changed;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, answer_changes);
+    assert_int_equal(hf_change(bed.client, "q", &change, &changed, &bed.error), HF_OK);
+    assert_int_equal(changed.count, 259);
+    assert_int_equal(changed.id.low, 1);
+    assert_int_equal(changed.due_ms, 5000);
+    assert_int_equal(fake_seen(bed.a), 2);
+    change.kind = HF_CHANGE_FIRE_NOW;
+    change.has_deliver_at = 0;
+    assert_int_equal(hf_change(bed.client, "q", &change, &changed, &bed.error),
+                     HF_E_IN_FLIGHT);
+    change.kind = 9;
+    assert_int_equal(hf_change(bed.client, "q", &change, &changed, &bed.error),
+                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(fake_seen(bed.a), 3);
+    bed_close(&bed);
+}
+
+/* A refusal of the second try does not say what the first one did. */
+static void refused_repeat_of_a_change_is_unknown(void **state)
+{
+    struct hf_change change = {.kind = HF_CHANGE_PRIORITY, .key = "k", .priority = 1};
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_changes);
+    assert_int_equal(hf_change(bed.client, "q", &change, NULL, &bed.error),
+                     HF_E_UNKNOWN_OUTCOME);
+    assert_int_equal(fake_seen(bed.b), 1);
+    bed_close(&bed);
+
+    /* And what cannot be done twice is not tried twice. */
+    change.kind = HF_CHANGE_FIRE_NOW;
+    change.priority = 0;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_changes);
+    assert_int_equal(hf_change(bed.client, "q", &change, NULL, &bed.error),
+                     HF_E_UNKNOWN_OUTCOME);
     assert_int_equal(fake_seen(bed.b), 0);
     bed_close(&bed);
 }
@@ -1650,8 +1732,7 @@ static void addresses_are_checked(void **state)
                      HF_E_INVALID_ARGUMENT);
     assert_int_equal(hf_client_open("a:1x", NULL, &client, NULL),
                      HF_E_INVALID_ARGUMENT);
-    assert_int_equal(hf_client_open("a:0", NULL, &client, NULL),
-                     HF_E_INVALID_ARGUMENT);
+    assert_int_equal(hf_client_open("a:0", NULL, &client, NULL), HF_E_INVALID_ARGUMENT);
     assert_int_equal(hf_client_open("a:65536", NULL, &client, NULL),
                      HF_E_INVALID_ARGUMENT);
     assert_null(client);
@@ -1705,6 +1786,8 @@ int main(void)
         cmocka_unit_test(refused_tx_names_its_item),
         cmocka_unit_test(unsafe_call_ends_as_unknown),
         cmocka_unit_test(unnumbered_send_ends_as_unknown),
+        cmocka_unit_test(change_by_key_goes_through_all_pages),
+        cmocka_unit_test(refused_repeat_of_a_change_is_unknown),
         cmocka_unit_test(cancel_tells_where_it_was),
         cmocka_unit_test(lost_cancel_is_repeated),
         cmocka_unit_test(schedule_is_counted),

@@ -462,6 +462,62 @@ static void dead_letters_are_counted_where_they_wait(void **state)
     assert_int_equal(count(r, 0, r->now_ms, r->now_ms + 90001)->total, 1);
 }
 
+/* K-11: whatever a message waits for, it is counted in exactly one state, and a look by
+ * its id says which, until when, and how often it was handed out. */
+static void k11_every_state_is_counted_once(void **state)
+{
+    struct rig *r = *state;
+    struct op_queue_info *info;
+    struct op_message *shown;
+    struct op_reply *reply;
+    uint64_t ids[6];
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK);
+    assert_int_equal(rig_create_with(r, "q", "max_failures", 2ll, NULL), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    ids[0] = rig_send_priority(r, "q", "leased", 1);
+    (void)rig_receive_for(r, "q", 1, 60000);
+    ids[1] = rig_send_priority(r, "q", "waits for its next try", 1);
+    (void)rig_settle(r, "q", SETTLE_FAIL, rig_receive(r, "q", 1)->messages[0].receipt,
+                     50000);
+    ids[2] = rig_send_priority(r, "q", "given up", 1);
+    (void)rig_settle(r, "q", SETTLE_REJECT, rig_receive(r, "q", 1)->messages[0].receipt,
+                     -1);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", ""), HF_OK);
+    ids[3] = rig_send_priority(r, "q", "given up, and nowhere to go", 1);
+    (void)rig_settle(r, "q", SETTLE_REJECT, rig_receive(r, "q", 1)->messages[0].receipt,
+                     -1);
+    ids[4] = rig_send_delayed(r, "q", "later", 40000);
+    ids[5] = rig_send(r, "q", "ready");
+
+    info = rig_stats(r, "q");
+    assert_int_equal(info->ready, 1);
+    assert_int_equal(info->leased, 1);
+    assert_int_equal(info->scheduled, 2);
+    assert_int_equal(info->parked, 1);
+    assert_int_equal(info->dead_lettered, 2);
+    assert_int_equal(rig_stats(r, "dead")->ready, 1);
+    shown = &get(r, ids[0])->receive.messages[0];
+    assert_int_equal(shown->state, MESSAGE_LEASED);
+    assert_int_equal(shown->next_visible_at, r->now_ms + 60000);
+    assert_int_equal(shown->deliveries, 1);
+    shown = &get(r, ids[1])->receive.messages[0];
+    assert_int_equal(shown->state, MESSAGE_SCHEDULED);
+    assert_true(shown->retry);
+    assert_int_equal(shown->next_visible_at, r->now_ms + 50000);
+    assert_int_equal(shown->failures, 1);
+    reply = get(r, ids[2]);
+    assert_int_equal(reply->error.gone, GONE_DEAD_LETTERED);
+    assert_true(slice_equal(reply->error.moved_to, slice_text("dead")));
+    shown = &get(r, ids[3])->receive.messages[0];
+    assert_int_equal(shown->state, MESSAGE_PARKED);
+    shown = &get(r, ids[4])->receive.messages[0];
+    assert_int_equal(shown->state, MESSAGE_SCHEDULED);
+    assert_false(shown->retry);
+    assert_int_equal(shown->next_visible_at, r->now_ms + 40000);
+    assert_int_equal(get(r, ids[5])->receive.messages[0].state, MESSAGE_READY);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -478,6 +534,7 @@ int main(void)
         T(crowded_buckets_are_bounded),
         T(kept_counts_follow_the_messages),
         T(dead_letters_are_counted_where_they_wait),
+        T(k11_every_state_is_counted_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
