@@ -863,6 +863,9 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     case OP_GET:
         machine_get(m, &request->get, &d->arena, &reply);
         break;
+    case OP_REDRIVE_LIST:
+        machine_redrive_list(m, &request->redrive_list, &d->arena, &reply);
+        break;
     case OP_TOPIC_SHOW:
         machine_topic_show(m, &request->topic_show, &d->arena, &reply);
         break;
@@ -940,6 +943,7 @@ static bool needs_space(const struct op_request *request)
     case OP_PUBLISH:
     case OP_QUEUE_CREATE:
     case OP_TOPIC_CREATE:
+    case OP_REDRIVE_START:
     case OP_SESSION_OPEN:
     case OP_NOOP:
     case OP_RECUR_SET:
@@ -1065,6 +1069,7 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_SCHEDULE_COUNT:
     case OP_TOPIC_SHOW:
     case OP_TOPIC_LIST:
+    case OP_REDRIVE_LIST:
     case OP_STATS:
     case OP_RECUR_LIST:
         answer_read(d, s, request, start_ns);

@@ -246,18 +246,14 @@ static void begin_anew(struct machine *m, struct slot *slot)
     slot->arrival = m->next_id++;
 }
 
-bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
-                      struct slot *slot, enum dead_reason reason)
+/* Out of the counts and indexes of q, into those of `to`. */
+static void carry(struct machine *m, struct queue *q, struct queue *to, uint64_t id,
+                  struct slot *slot)
 {
     const struct place ready = {.state = MESSAGE_READY};
-    struct queue *to = queue_find(&m->queues, target_of(&q->config));
     struct slice value;
 
-    if (to == NULL || to == q || queue_is_full(to, slot->bytes)) {
-        return false;
-    }
     CHECK(q->bytes >= slot->bytes || store_status(m->store) != HF_OK);
-    remember(m, q, id, slot, reason);
     if (slot->expires_ms != 0 &&
         due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
         store_drop(m->store, TREE_DUE);
@@ -271,5 +267,26 @@ bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
     to->bytes += slot->bytes;
     place_put(m, to, id, slot, ready);
     gone_moved(m, id, to->number);
+}
+
+bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
+                      struct slot *slot, enum dead_reason reason)
+{
+    struct queue *to = queue_find(&m->queues, target_of(&q->config));
+
+    if (to == NULL || to == q || queue_is_full(to, slot->bytes)) {
+        return false;
+    }
+    remember(m, q, id, slot, reason);
+    carry(m, q, to, id, slot);
     return true;
+}
+
+void dead_letter_bring(struct machine *m, struct queue *q, struct queue *to,
+                       uint64_t id, struct slot *slot)
+{
+    CHECK(q != to);
+    CHECK(!queue_is_full(to, slot->bytes));
+    slot->epoch++; /* receipts from before are of another life */
+    carry(m, q, to, id, slot);
 }

@@ -51,6 +51,12 @@ int dead_letter_check(struct machine *m, struct slice queue,
 bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
                       struct slot *slot, enum dead_reason reason);
 
+/* Bring a message whose entry was dropped to another queue that has room for it
+ * (redrive.h): a new arrival there, with its history, and receipts from before are
+ * stale. */
+void dead_letter_bring(struct machine *m, struct queue *q, struct queue *to,
+                       uint64_t id, struct slot *slot);
+
 /* What is remembered of a message, oldest first; returns how many. Slices are borrowed
  * until the next write. */
 uint32_t dead_letter_list(struct machine *m, uint64_t id,

@@ -1,6 +1,8 @@
 /* delivery.c: from slot and record to an answer. */
 #include "raftlog/delivery.h"
 
+#include "raftlog/dead_letter.h"
+
 static struct slice copy_bytes(struct arena *arena, const uint8_t *data, uint32_t len,
                                int *status)
 {
@@ -15,6 +17,38 @@ static struct slice copy_bytes(struct arena *arena, const uint8_t *data, uint32_
         return (struct slice){NULL, 0};
     }
     return slice_of(copy, len);
+}
+
+/* Only of one that has moved: the others have no history to look for. */
+static void describe_letters(struct machine *m, uint64_t id, struct arena *arena,
+                             struct op_message *out, int *status)
+{
+    struct dead_letter letters[LIMIT_DEAD_LETTERS];
+    uint32_t count = dead_letter_list(m, id, letters);
+
+    if (count == 0) {
+        return;
+    }
+    out->dead_letters = arena_get(arena, count * sizeof *out->dead_letters);
+    if (out->dead_letters == NULL) {
+        *status = HF_E_MEMORY_LOW;
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct dead_letter *from = &letters[i];
+
+        out->dead_letters[i] = (struct op_dead_letter){
+            .queue = copy_bytes(arena, from->name.data, from->name.len, status),
+            .reason = slice_text(dead_reason_name(from->reason)),
+            .failures = from->failures,
+            .deliveries = from->deliveries,
+            .dead_lettered_at = from->at_ms,
+            .consumer =
+                copy_bytes(arena, from->consumer.data, from->consumer.len, status),
+            .last_error = copy_bytes(arena, from->error.data, from->error.len, status),
+        };
+    }
+    out->dead_letter_count = count;
 }
 
 int delivery_describe(struct machine *m, const struct queue *q, uint64_t id,
@@ -50,6 +84,9 @@ int delivery_describe(struct machine *m, const struct queue *q, uint64_t id,
     out->leased_since = place.state == MESSAGE_LEASED ? slot->since_ms : 0;
     out->consumer = copy_bytes(arena, slot->consumer, slot->consumer_len, &rc);
     out->last_error = copy_bytes(arena, slot->error, slot->error_len, &rc);
+    if (slot->arrival != 0) {
+        describe_letters(m, id, arena, out, &rc);
+    }
     return rc;
 }
 

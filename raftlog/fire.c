@@ -13,6 +13,7 @@
 #include "raftlog/lease.h"
 #include "raftlog/once.h"
 #include "raftlog/recur.h"
+#include "raftlog/redrive.h"
 #include "raftlog/session.h"
 #include "raftlog/sweep.h"
 
@@ -172,6 +173,7 @@ uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count)
             spend(&budget, attempt_sweep(m, budget));
             spend(&budget, session_sweep(m, budget));
             spend(&budget, recur_fire(m, budget));
+            spend(&budget, redrive_fire(m, budget));
             m->chores_touched = true;
             continue;
         }

@@ -11,6 +11,7 @@
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
+#include "raftlog/redrive.h"
 #include "raftlog/refuse.h"
 #include "raftlog/roots.h"
 #include "raftlog/state.h"
@@ -244,6 +245,7 @@ int machine_open(const struct machine_config *config, struct machine **out, char
         machine_close(m);
         return rc;
     }
+    redrive_load(m);
     m->durable = m->applied;
     *out = m;
     return HF_OK;
@@ -354,6 +356,12 @@ static bool apply_request(struct machine *m, const struct apply *a)
         return true;
     case OP_RECUR_REMOVE:
         apply_recur_remove(m, a);
+        return true;
+    case OP_REDRIVE_START:
+        apply_redrive_start(m, a);
+        return true;
+    case OP_REDRIVE_CONTROL:
+        apply_redrive_control(m, a);
         return true;
     case OP_TOPIC_CREATE:
         apply_topic_create(m, a);
@@ -587,6 +595,10 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_recur_set(m, &request->recur_set, error);
     case OP_RECUR_REMOVE:
         return check_recur_remove(m, &request->recur_remove, error);
+    case OP_REDRIVE_START:
+        return check_redrive_start(m, &request->redrive_start, error);
+    case OP_REDRIVE_CONTROL:
+        return check_redrive_control(m, &request->redrive_control, error);
     case OP_TOPIC_CREATE:
         return check_topic_create(m, &request->topic_create, error);
     case OP_TOPIC_DELETE:

@@ -118,6 +118,9 @@ void machine_schedule_count(struct machine *m, const struct op_schedule_count *o
 void machine_recur_list(struct machine *m, const struct op_recur_list *op,
                         struct arena *arena, struct op_reply *reply);
 
+void machine_redrive_list(struct machine *m, const struct op_redrive_list *op,
+                          struct arena *arena, struct op_reply *reply);
+
 void machine_topic_show(struct machine *m, const struct op_topic_show *op,
                         struct arena *arena, struct op_reply *reply);
 void machine_topic_list(struct machine *m, const struct op_topic_list *op,

@@ -10,6 +10,9 @@
 #include "raftlog/refuse.h"
 #include "raftlog/state.h"
 
+/* One of the moves that a message remembers, in an answer. */
+#define DEAD_LETTER_BYTES (LIMIT_QUEUE_NAME + LIMIT_ACTOR + LIMIT_REASON + 64u)
+
 #define OVERDUE_COUNT_MAX 16384u /* counting stops there: a listing must stay cheap */
 
 /* ---- what changed ---- */
@@ -404,7 +407,8 @@ static void peek_range(struct machine *m, const struct queue *q,
                              status_text(rc));
                 return;
             }
-            bytes += out->body.len + out->attributes.len;
+            bytes += out->body.len + out->attributes.len +
+                     out->dead_letter_count * DEAD_LETTER_BYTES;
             page->count++;
         }
         more = store_next(m->store, r->tree, &key, &value);
@@ -503,7 +507,9 @@ static void get_keyed(struct machine *m, struct queue *q, const struct op_get *o
         }
         bytes_put_u64(last, id);
         if (get_one(m, q, (struct message_id){0, id}, arena, reply)) {
-            bytes += page->messages[page->count - 1].body.len;
+            bytes += page->messages[page->count - 1].body.len +
+                     page->messages[page->count - 1].dead_letter_count *
+                         DEAD_LETTER_BYTES;
         } else if (reply->error.status != HF_E_MESSAGE_NOT_FOUND) {
             return;
         }

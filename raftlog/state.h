@@ -14,6 +14,7 @@
  *    96  i64 earliest firing of a recurring message (lower bound)
  *   104  u64 next number of a rule      112  u32 recurring messages
  *   116  12 bytes reserved (0)
+ * `meta`, key 'T': topic.h; key 'R': redrive.h
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
 #define HF_RAFTLOG_STATE_H
@@ -51,6 +52,7 @@ struct machine {
     int64_t recur_due_ms;
     uint64_t next_recur;
     uint32_t recurs;
+    int64_t redrive_due_ms; /* memory only: reckoned anew at a start */
     uint16_t shard;
 
     bool chores_touched; /* the leader should look at queue 0 */

@@ -60,7 +60,8 @@
     X(GROUP, group, 5)                                                                 \
     X(HEAD, head, 24)                                                                  \
     X(HELD, held, 28)                                                                  \
-    X(TAGGED, tagged, 5)
+    X(TAGGED, tagged, 5)                                                               \
+    X(REDRIVE, redrive, 8)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -9,7 +9,7 @@
  * Names hold no zero byte, so that the subscriptions of a topic stand together. A topic
  * and a queue may have the same name.
  *
- * I11: topicsub and queuesub mirror each other; both name a topic and a queue that are
+ * I15: topicsub and queuesub mirror each other; both name a topic and a queue that are
  *      there. */
 #ifndef HF_RAFTLOG_TOPIC_H
 #define HF_RAFTLOG_TOPIC_H

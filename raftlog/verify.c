@@ -9,6 +9,7 @@
 #include "raftlog/once.h"
 #include "raftlog/place.h"
 #include "raftlog/recur.h"
+#include "raftlog/redrive.h"
 #include "raftlog/topic.h"
 
 #include <stdarg.h>
@@ -759,6 +760,9 @@ int machine_verify(struct machine *m, char *why, size_t size)
     }
     if (rc == HF_OK) {
         rc = recur_verify(m, v.view, why, size);
+    }
+    if (rc == HF_OK) {
+        rc = redrive_verify(m, why, size);
     }
     free(v.messages);
     free(v.tallies);

@@ -281,7 +281,7 @@ static void operations_not_done_are_not_proposed(void **state)
         OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
         OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP,
         OP_MODIFY,       OP_RECUR_SET, OP_RECUR_REMOVE,
-        OP_MODIFY,       OP_PUBLISH,   OP_TOPIC_CREATE, OP_TOPIC_DELETE,
+        OP_MODIFY,       OP_PUBLISH,   OP_REDRIVE_START, OP_REDRIVE_CONTROL, OP_TOPIC_CREATE, OP_TOPIC_DELETE,
         OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX};
     struct rig *r = *state;
 
