@@ -46,6 +46,7 @@ struct client_answer {
         struct hf_messages messages;
         struct hf_queues queues;
         struct hf_schedule schedule;
+        struct hf_heartbeat heartbeat;
         struct hf_topics topics;
     };
     struct arena arena;

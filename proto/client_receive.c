@@ -122,6 +122,7 @@ static struct client_call *prepare_receive(const struct hf_receive *r, bool copy
     op = &call->request.receive;
     queues = calloc(r->queue_count, sizeof *queues);
     call->array = queues;
+    size += r->session != NULL ? HF_SESSION_BYTES : 0;
     for (size_t i = 0; i < r->queue_count; i++) {
         size += strlen(r->queues[i]);
     }
@@ -139,6 +140,9 @@ static struct client_call *prepare_receive(const struct hf_receive *r, bool copy
     op->lease = client_optional(r->has_lease, r->lease_ms);
     if (r->filter != NULL && r->filter[0] != '\0') {
         op->filter = client_keep(call, slice_text(r->filter), copy);
+    }
+    if (r->session != NULL) {
+        op->session = client_keep(call, slice_of(r->session, HF_SESSION_BYTES), copy);
     }
     client_random(call->session);
     op->attempt = slice_of(call->session, sizeof call->session);

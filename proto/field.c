@@ -284,6 +284,7 @@ static const struct field heartbeat[] = {
     LIST(KIND_TEXTS, QUEUES, op_heartbeat, queues, queue_count, 0, LIMIT_RECEIVE_QUEUES,
          FIELD_QUEUE_NAME, NULL),
     MS(LEASE, op_heartbeat, lease, 0, LIMIT_LEASE_MAX_MS),
+    BYTES(ATTEMPT, op_heartbeat, attempt, 16, 16, 0),
 };
 
 static const struct field subscribe[] = {

@@ -385,6 +385,9 @@ struct hf_receive {
     int has_lease;
     int64_t lease_ms;   /* absent: the queue's */
     const char *filter; /* tag expression; NULL = every message */
+    /* HF_SESSION_BYTES of a consumer session, a random number: hf_heartbeat extends all
+     * leases that were taken under it together. NULL = none. */
+    const unsigned char *session;
 };
 
 struct hf_message {
@@ -663,6 +666,34 @@ HF_API int hf_park(struct hf_client *client, const char *queue, struct hf_bytes 
                    const char *reason, struct hf_settle_result *result,
                    struct hf_error *error);
 
+/* ---- heartbeats of consumer sessions ---- */
+
+/* A lease that ended otherwise than by its receipt: stop working on the message. */
+struct hf_lost {
+    struct hf_bytes queue; /* absent, as is the receipt: the queue was deleted */
+    struct hf_id id;       /* high is 0 when only the alias is known */
+    struct hf_bytes receipt;
+};
+
+struct hf_heartbeat {
+    uint64_t extended;       /* leases that end later now */
+    int64_t next_visible_at; /* when the first of them ends; 0 = there is none */
+    const struct hf_lost *lost; /* since the heartbeat before */
+    size_t lost_count;
+    int more; /* the session has further leases: send the next heartbeat at once */
+};
+
+HF_API void hf_heartbeat_free(struct hf_heartbeat *heartbeat);
+
+/* Extends every lease of the session (hf_receive.session), or those of `count` queues
+ * (at most 8; count 0: of all): until lease_ms from now, or without has_lease by each
+ * queue's `lease`. One call looks at 1000 leases. Gives an answer: hf_heartbeat_free.
+ * Repeated after a lost answer, and then tells the same losses. */
+HF_API int hf_heartbeat(struct hf_client *client, const unsigned char *session,
+                        const char *const *queues, size_t count, int has_lease,
+                        int64_t lease_ms, struct hf_heartbeat **out,
+                        struct hf_error *error);
+
 /* ---- transactions ---- */
 
 /* What an item does: a kind of settling (enum hf_settle_kind), or one of these. */
@@ -801,6 +832,14 @@ HF_API int hf_settle_begin(struct hf_client *client, const char *queue,
                            enum hf_settle_kind kind,
                            const struct hf_settle_entry *entries, size_t count,
                            hf_settle_fn done, void *ctx, struct hf_error *error);
+
+/* heartbeat: given, hf_heartbeat_free; NULL unless HF_OK. */
+typedef void (*hf_heartbeat_fn)(void *ctx, const struct hf_error *error,
+                                struct hf_heartbeat *heartbeat);
+HF_API int hf_heartbeat_begin(struct hf_client *client, const unsigned char *session,
+                              const char *const *queues, size_t count, int has_lease,
+                              int64_t lease_ms, hf_heartbeat_fn done, void *ctx,
+                              struct hf_error *error);
 
 typedef void (*hf_tx_fn)(void *ctx, const struct hf_error *error,
                          const struct hf_tx_result *results, size_t count);

@@ -62,6 +62,7 @@
 #define LIMIT_RETENTION_MAX_MS 31536000000ll
 #define LIMIT_ACK_MEMORY_MS 300000      /* how long a repeated ack is answered "already" */
 #define LIMIT_SESSION_IDLE_MS 3600000
+#define LIMIT_CONSUMER_IDLE_MS 3600000 /* without leases and heartbeats */
 #define LIMIT_DEDUP_WINDOW_MS 2592000000ll /* 30 days */
 #define LIMIT_EVERY_MIN_MS 1000         /* shortest interval of a recurring message */
 #define LIMIT_GRACE_MS 5000
@@ -73,6 +74,8 @@
 #define LIMIT_TX_BYTES (32u << 20)      /* of what one transaction overwrites and removes */
 #define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
 #define LIMIT_SESSIONS 100000u
+#define LIMIT_CONSUMERS 100000u         /* consumer sessions */
+#define LIMIT_HEARTBEAT 1000u           /* leases that one heartbeat looks at */
 #define LIMIT_TOPICS 100000u
 #define LIMIT_USERS 10000u
 #define LIMIT_TOKENS_PER_USER 100u

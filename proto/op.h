@@ -495,6 +495,7 @@ struct op_heartbeat {
     struct slice *queues;     /* only of these; none = of all */
     uint32_t queue_count;     /* 0..LIMIT_RECEIVE_QUEUES */
     struct optional_ms lease; /* counted from now; absent = each queue's */
+    struct slice attempt;     /* 16 bytes: a repeat tells the same losses; absent = none */
 };
 
 /* The one request with several replies: each has its id, and `more` but the last. */
@@ -868,7 +869,7 @@ struct op_heartbeat_reply {
         next_visible_at;  /* the earliest end of those leases; 0 when there is none */
     struct op_lost *lost; /* since the heartbeat before */
     uint32_t lost_count;
-    bool more; /* further ones are lost: the next heartbeat tells */
+    bool more; /* there are further leases: the next heartbeat goes on with them */
 };
 
 /* TOPIC_CREATE, TOPIC_SUBSCRIBE, USER_SET */

@@ -29,6 +29,7 @@ void apply_send(struct machine *m, const struct apply *a);
 void apply_receive(struct machine *m, const struct apply *a);
 void apply_settle(struct machine *m, const struct apply *a);
 void apply_tx(struct machine *m, const struct apply *a);
+void apply_heartbeat(struct machine *m, const struct apply *a);
 /* Returns how many records were moved or removed. */
 uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count);
 
@@ -64,6 +65,8 @@ int check_send(struct machine *m, const struct op_send *op, struct op_error *err
 int check_receive(struct machine *m, const struct op_receive *op,
                   struct op_error *error);
 int check_settle(struct machine *m, const struct op_settle *op, struct op_error *error);
+int check_heartbeat(struct machine *m, const struct op_heartbeat *op,
+                    struct op_error *error);
 int check_tx(struct machine *m, const struct op_tx *op, struct op_error *error);
 
 /* When a message that is sent like this becomes ready, at the earliest now. Refuses what

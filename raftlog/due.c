@@ -93,6 +93,7 @@ int64_t due_next_chore_ms(const struct machine *m)
 {
     int64_t next = m->session_due_ms;
 
+    next = m->consumer_due_ms < next ? m->consumer_due_ms : next;
     next = m->attempt_due_ms < next ? m->attempt_due_ms : next;
     next = m->redrive_due_ms < next ? m->redrive_due_ms : next;
     next = m->recur_due_ms < next ? m->recur_due_ms : next;

@@ -9,6 +9,7 @@
 #include "proto/planted.h"
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
+#include "raftlog/consumer.h"
 #include "raftlog/due.h"
 #include "raftlog/lease.h"
 #include "raftlog/once.h"
@@ -172,6 +173,7 @@ uint64_t apply_fire(struct machine *m, const uint32_t *queues, uint32_t count)
             spend(&budget, gone_sweep(m, budget));
             spend(&budget, attempt_sweep(m, budget));
             spend(&budget, session_sweep(m, budget));
+            spend(&budget, consumer_sweep(m, budget));
             spend(&budget, recur_fire(m, budget));
             spend(&budget, redrive_fire(m, budget));
             m->chores_touched = true;

@@ -3,6 +3,7 @@
 
 #include "proto/check.h"
 #include "proto/planted.h"
+#include "raftlog/consumer.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/group.h"
@@ -50,7 +51,7 @@ void lease_locate(struct machine *m, struct queue *q, const struct receipt *rece
 }
 
 int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
-                    struct slice consumer, int64_t lease_ms)
+                    struct slice consumer, int64_t lease_ms, uint64_t session)
 {
     int64_t longest = q->config.value[QUEUE_max_lease_total];
     struct place place = {.state = MESSAGE_LEASED};
@@ -65,6 +66,13 @@ int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot
     slot->since_ms = m->now_ms;
     slot->flags &= (uint16_t) ~(SLOT_RETRY | SLOT_LAPSED | SLOT_REPEATED);
     slot_set_consumer(slot, consumer);
+    if ((slot->flags & SLOT_HELD) != 0) {
+        slot->flags &= (uint16_t)~SLOT_HELD;
+        consumer_let_go(m, id);
+    }
+    if (session != 0) {
+        consumer_hold(m, q, id, slot, place.due_ms, session);
+    }
     q->received++;
     place_put(m, q, id, slot, place);
     return place.due_ms;

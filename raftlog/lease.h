@@ -37,10 +37,10 @@ struct hold {
 void lease_locate(struct machine *m, struct queue *q, const struct receipt *receipt,
                   struct hold *hold);
 
-/* Hand a message whose entry was dropped to `consumer` until now + lease_ms. Returns
- * the deadline. */
+/* Hand a message whose entry was dropped to `consumer` until now + lease_ms, under the
+ * session of this number (consumer.h; 0 = none). Returns the deadline. */
 int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
-                    struct slice consumer, int64_t lease_ms);
+                    struct slice consumer, int64_t lease_ms, uint64_t session);
 
 enum lease_end {
     LEASE_FAILED,

@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define META_BYTES      128u
+#define META_BYTES      160u
 #define SCHEMA_VERSION  1u
 #define ARENA_BYTES     (64u << 20)
 #define COMMIT_COMMANDS 1024u
@@ -59,6 +59,8 @@ static void meta_store(struct machine *m)
     bytes_put_u64(at + 104, m->next_recur);
     bytes_put_u32(at + 112, m->recurs);
     bytes_put_u64(at + 116, m->next_group);
+    bytes_put_u32(at + 124, m->consumers);
+    bytes_put_i64(at + 128, m->consumer_due_ms);
     store_put(m->store, TREE_META, slice_of(&meta_tag, 1), slice_of(at, sizeof at));
 }
 
@@ -92,6 +94,8 @@ static int meta_load(struct machine *m)
     m->next_recur = bytes_get_u64(at + 104);
     m->recurs = bytes_get_u32(at + 112);
     m->next_group = bytes_get_u64(at + 116);
+    m->consumers = bytes_get_u32(at + 124);
+    m->consumer_due_ms = bytes_get_i64(at + 128);
     return HF_OK;
 }
 
@@ -106,6 +110,7 @@ static void meta_init(struct machine *m, uint16_t shard)
     m->attempt_due_ms = INT64_MAX;
     m->gone_due_ms = INT64_MAX;
     m->recur_due_ms = INT64_MAX;
+    m->consumer_due_ms = INT64_MAX;
     m->next_recur = 1;
 }
 
@@ -344,6 +349,9 @@ static bool apply_request(struct machine *m, const struct apply *a)
         return true;
     case OP_TX:
         apply_tx(m, a);
+        return true;
+    case OP_HEARTBEAT:
+        apply_heartbeat(m, a);
         return true;
     case OP_KICK:
         apply_kick(m, a);
@@ -587,6 +595,8 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_settle(m, &request->settle, error);
     case OP_TX:
         return check_tx(m, &request->tx, error);
+    case OP_HEARTBEAT:
+        return check_heartbeat(m, &request->heartbeat, error);
     case OP_KICK:
         return check_kick(m, &request->kick, error);
     case OP_MODIFY:

@@ -66,6 +66,7 @@ enum message_field {
 #define SLOT_OWN_RETRY 16u /* it brought its own retry policy */
 #define SLOT_REPEATED                                                                  \
     32u /* LEASED, and the receive was answered again under its attempt id */
+#define SLOT_HELD  512u /* it was received under a consumer session: consumer.h */
 #define SLOT_KEYED 64u /* it has keys: keys.h leads to it */
 
 struct slot {

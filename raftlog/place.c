@@ -4,6 +4,7 @@
 #include "proto/check.h"
 #include "proto/planted.h"
 #include "raftlog/bytes.h"
+#include "raftlog/consumer.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/due.h"
 #include "raftlog/group.h"
@@ -198,6 +199,9 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
     if (slot->expires_ms != 0 &&
         due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
         store_drop(m->store, TREE_DUE);
+    }
+    if ((slot->flags & SLOT_HELD) != 0) {
+        consumer_let_go(m, id);
     }
     if (slot->arrival != 0) {
         records += dead_letter_forget(m, id);

@@ -4,6 +4,7 @@
 #include "proto/planted.h"
 #include "raftlog/attempt.h"
 #include "raftlog/bytes.h"
+#include "raftlog/consumer.h"
 #include "raftlog/delivery.h"
 #include "raftlog/filter.h"
 #include "raftlog/group.h"
@@ -42,6 +43,10 @@ int check_receive(struct machine *m, const struct op_receive *op,
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "attempt",
                       "an attempt id is 16 bytes");
     }
+    if (op->session.data != NULL && op->session.len != CONSUMER_ID_BYTES) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "session",
+                      "a session id is 16 bytes");
+    }
     return filter_check(arena, op->filter, error);
 }
 
@@ -59,6 +64,7 @@ static uint64_t free_leases(const struct queue *q)
 struct taking {
     struct machine *m;
     const struct apply *a;
+    uint64_t session; /* number of the consumer session; 0 = none */
     struct claim *claims;
     uint32_t capacity;
     uint32_t count;
@@ -106,7 +112,7 @@ static bool take_here(struct taking *t, struct queue *q, struct slice key,
     claim->queue = q;
     place_drop(t->m, q, MESSAGE_READY);
     claim->deadline_ms = lease_claim(t->m, q, claim->id, &claim->slot,
-                                     t->a->command->actor, lease_ms);
+                                     t->a->command->actor, lease_ms, t->session);
     claim->first_deadline_ms = claim->deadline_ms;
     t->count++;
     return true;
@@ -380,6 +386,12 @@ void apply_receive(struct machine *m, const struct apply *a)
     if (check_receive(m, op, &a->reply->error) != HF_OK) {
         return;
     }
+    if (op->session.data != NULL) {
+        t.session = consumer_number(m, op->session, &a->reply->error);
+        if (t.session == 0) {
+            return;
+        }
+    }
     claims = apply_array(m, op->max, sizeof *claims);
     if (claims == NULL) {
         return;
@@ -396,6 +408,9 @@ void apply_receive(struct machine *m, const struct apply *a)
         count = t.count;
         if (op->attempt.data != NULL && count > 0) {
             attempt_put(m, first->number, op->attempt, claims, count);
+        }
+        if (t.session != 0 && count > 0) {
+            consumer_used(m, op->session);
         }
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -18,6 +18,7 @@
  * With strict_receipts everything but the first row is StaleReceipt. */
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
+#include "raftlog/consumer.h"
 #include "raftlog/group.h"
 #include "raftlog/lease.h"
 #include "raftlog/refuse.h"
@@ -127,6 +128,7 @@ static void ack(struct settling *s, uint64_t id, struct hold *h,
 {
     r->late = h->place.state != MESSAGE_LEASED || h->place.due_ms <= s->m->now_ms;
     place_drop(s->m, s->q, h->place.state);
+    consumer_settled(s->m, id, &h->slot);
     (void)place_forget(s->m, s->q, id,
                        &h->slot); /* one message at a time: no budget needed */
     gone_acked(s->m, id, h->slot.epoch);
@@ -160,6 +162,7 @@ static void end(struct settling *s, uint64_t id, struct hold *h, int64_t delay_m
     }
     r->late = h->place.due_ms <= s->m->now_ms;
     place_drop(s->m, s->q, MESSAGE_LEASED);
+    consumer_settled(s->m, id, &h->slot);
     place = lease_end(s->m, s->q, id, &h->slot, how, delay_ms, reason, s->random);
     r->state = place.state;
     r->next_visible_at = place.due_ms;

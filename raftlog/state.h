@@ -13,7 +13,9 @@
  *    88  u64 next session number
  *    96  i64 earliest firing of a recurring message (lower bound)
  *   104  u64 next number of a rule      112  u32 recurring messages
- *   116  12 bytes reserved (0)
+ *   116  u64 next number of a group
+ *   124  u32 consumer sessions    128  i64 earliest chore of one (lower bound)
+ *   136  24 bytes reserved (0)
  * `meta`, key 'T': topic.h; key 'R': redrive.h
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
@@ -53,6 +55,8 @@ struct machine {
     uint64_t next_recur;
     uint32_t recurs;
     int64_t redrive_due_ms; /* memory only: reckoned anew at a start */
+    uint32_t consumers;
+    int64_t consumer_due_ms;
     uint16_t shard;
 
     bool chores_touched; /* the leader should look at queue 0 */

@@ -131,7 +131,7 @@ static int env_open(const char *dir, uint64_t map_bytes, unsigned flags,
     }
     rc = mdb_env_set_mapsize(s->env, s->map_bytes);
     if (rc == 0) {
-        rc = mdb_env_set_maxdbs(s->env, 32);
+        rc = mdb_env_set_maxdbs(s->env, STORE_TREES);
     }
     if (rc == 0) {
         rc = mdb_env_set_maxreaders(s->env, 64);

@@ -61,7 +61,10 @@
     X(HEAD, head, 24)                                                                  \
     X(HELD, held, 28)                                                                  \
     X(TAGGED, tagged, 5)                                                               \
-    X(REDRIVE, redrive, 8)
+    X(REDRIVE, redrive, 8)                                                             \
+    X(CONSUMER, consumer, 16)                                                          \
+    X(LENT, lent, 20)                                                                  \
+    X(HOLDER, holder, 8)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

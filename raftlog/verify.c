@@ -29,6 +29,7 @@ struct seen {
     int64_t position_ms;
     uint32_t priority;
     uint32_t letters; /* moves that are remembered */
+    bool holder;
     bool copy;
     bool original;       /* stands in no queue */
     bool grouped;
@@ -61,6 +62,7 @@ struct verify {
     struct tally *tallies; /* one per queue, in the table's order */
     uint64_t names;
     uint64_t sessions;
+    uint64_t consumers;
     uint64_t once; /* records of dedup ids, less their looks */
     uint64_t tagged_ready, tagged; /* two counts of one */
     uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
@@ -296,6 +298,9 @@ static int see_due(void *ctx, struct slice key, struct slice value)
     struct tally *t = tally_of(v, number, &q);
 
     if (number == 0) {
+        if (lane == LANE_EXPIRE && due_ms < v->m->consumer_due_ms) {
+            return wrong(v, "a consumer session is looked at before the bound");
+        }
         if (lane == LANE_CHORE && due_ms < v->m->session_due_ms) {
             return wrong(v, "a session chore is due before the bound");
         }
@@ -535,6 +540,29 @@ static int see_session(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
+static int see_holder(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct seen *seen = find_seen(v, bytes_get_u64(key.data));
+
+    if (seen->id == 0 || value.len != 8) {
+        return wrong(v, "the holder of message %llu, which is not there",
+                     (unsigned long long)bytes_get_u64(key.data));
+    }
+    seen->holder = true;
+    return HF_OK;
+}
+
+static int see_consumer(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)key;
+    (void)value;
+    v->consumers++;
+    return HF_OK;
+}
+
 static int see_once(void *ctx, struct slice key, struct slice value)
 {
     struct verify *v = ctx;
@@ -653,10 +681,18 @@ static int compare(struct verify *v)
             return wrong(v, "message %llu is found by %u of its %u keys",
                          (unsigned long long)seen->id, seen->indexed, seen->keys);
         }
+        if (seen->holder != ((seen->slot_flags & SLOT_HELD) != 0)) {
+            return wrong(v, "message %llu and its holder disagree",
+                         (unsigned long long)seen->id);
+        }
         if (seen->away != (seen->letters != 0) || seen->letters > LIMIT_DEAD_LETTERS) {
             return wrong(v, "message %llu remembers %u moves",
                          (unsigned long long)seen->id, seen->letters);
         }
+    }
+    if (v->consumers != v->m->consumers) {
+        return wrong(v, "%u consumer sessions are counted, %llu are stored",
+                     v->m->consumers, (unsigned long long)v->consumers);
     }
     for (uint32_t i = 0; i < v->m->queues.count; i++) {
         int rc = compare_queue(v, v->m->queues.all[i], &v->tallies[i]);
@@ -701,6 +737,7 @@ static int read_all(struct verify *v)
         {TREE_TAGGED, see_tagged}, {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},
+        {TREE_HOLDER, see_holder}, {TREE_CONSUMER, see_consumer},
         {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},
     };
 

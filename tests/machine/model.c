@@ -270,6 +270,7 @@ static void fire_chores(struct model *m)
             memset(&m->sessions[i], 0, sizeof m->sessions[i]);
         }
     }
+    model_consumer_fire(m);
 }
 
 void model_fire(struct model *m, uint32_t queue_number)
@@ -870,7 +871,8 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
             return model_differ(m, "message %llu was not received",
                                 (unsigned long long)msg->id);
         }
-        if (!model_check_delivery(m, msg, &got->messages[*n])) {
+        if (!model_check_delivery(m, msg, &got->messages[*n]) ||
+            !model_lend(m, op->session, msg)) {
             return false;
         }
         ++*n;
@@ -954,6 +956,12 @@ static bool expect_settle(struct model *m, const struct op_settle_result *got,
                           int status, bool late, bool already, bool capped,
                           enum message_state state, int64_t visible)
 {
+    m->settled.status = status;
+    m->settled.state = state;
+    m->settled.visible_ms = visible;
+    if (got == NULL) {
+        return true;
+    }
     if (got->error.status != status) {
         return model_differ(m, "settled with status %d, should be %d",
                             got->error.status, status);
@@ -1101,9 +1109,9 @@ static bool extend(struct model *m, struct model_message *msg, int64_t lease,
     return expect_settle(m, got, HF_OK, late, false, capped, MESSAGE_LEASED, due_ms);
 }
 
-static bool settle_current(struct model *m, struct model_message *msg,
-                           const struct op_settle *op, const struct op_settle_entry *e,
-                           const struct op_settle_result *got)
+bool model_settle_current(struct model *m, struct model_message *msg,
+                          const struct op_settle *op, const struct op_settle_entry *e,
+                          const struct op_settle_result *got)
 {
     struct model_queue *q = &m->queues[msg->queue];
     bool leased = msg->state == MESSAGE_LEASED;
@@ -1114,6 +1122,7 @@ static bool settle_current(struct model *m, struct model_message *msg,
     }
     if (op->kind == SETTLE_ACK) {
         q->acked_total++;
+        model_settled(m, msg);
         model_remember(m, msg->id, GONE_ACKED, msg->epoch);
         model_take_away(m, msg);
         return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
@@ -1124,6 +1133,7 @@ static bool settle_current(struct model *m, struct model_message *msg,
     if (!leased || ((op->undelivered || op->closed) && msg->repeated)) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
+    model_settled(m, msg);
     return end_attempt(m, msg, op, e, got);
 }
 
@@ -1176,7 +1186,7 @@ bool model_settle_one(struct model *m, int queue, const struct op_settle *op,
     if (msg->epoch != w.epoch) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
-    return settle_current(m, msg, op, e, got);
+    return model_settle_current(m, msg, op, e, got);
 }
 
 static bool apply_settle(struct model *m, const struct op_settle *op,
@@ -1279,6 +1289,8 @@ bool model_apply(struct model *m, const struct op_request *request,
         return apply_send(m, &request->send, reply);
     case OP_RECEIVE:
         return apply_receive(m, &request->receive, reply);
+    case OP_HEARTBEAT:
+        return model_heartbeat(m, &request->heartbeat, reply);
     case OP_TX:
         return model_tx(m, &request->tx, reply);
     case OP_SETTLE:

@@ -15,6 +15,8 @@
 #define MODEL_RESULTS  64
 #define MODEL_ATTEMPTS 64
 #define MODEL_ONCE     512
+#define MODEL_CONSUMERS 3
+#define MODEL_LENT     4096
 #define MODEL_KEYS     6 /* k0, k1, ... */
 
 struct model_config {
@@ -82,6 +84,21 @@ struct model_session {
     uint32_t result_count;
 };
 
+struct model_consumer {
+    bool exists;
+    uint8_t attempt; /* first byte of that of the last heartbeat */
+    int64_t used_ms, look_ms;
+};
+
+/* A lease of a consumer session. */
+struct model_lent {
+    int session;
+    uint64_t id;
+    uint32_t epoch;
+    uint32_t queue; /* number */
+    bool told;      /* that it is lost */
+};
+
 /* What was sent under a dedup id. */
 struct model_once {
     uint32_t queue; /* number */
@@ -127,6 +144,14 @@ struct model {
     uint32_t attempt_count;
     struct model_once once[MODEL_ONCE];
     uint32_t once_count;
+    struct model_consumer consumers[MODEL_CONSUMERS];
+    struct model_lent lent[MODEL_LENT];
+    uint32_t lent_count;
+    struct {
+        int status;
+        enum message_state state;
+        int64_t visible_ms;
+    } settled; /* what the last settling came to */
     struct model_recur *recurs;
     uint32_t recur_count;
     uint64_t next_recur;
@@ -175,6 +200,8 @@ bool model_check_get(struct model *m, int queue, int key, const struct op_reply 
 
 /* Session i has this id. */
 void model_session_id(int i, uint8_t id[16]);
+/* Consumer session i. */
+void model_consumer_id(int i, uint8_t id[16]);
 void model_attempt_id(uint8_t n, uint8_t id[16]);
 
 #endif

@@ -2,7 +2,10 @@
  *
  *   model.c         queues, sends, receives, settling, time
  *   model_modify.c  schedule control, and looking messages up by key
- *   model_recur.c   recurring messages */
+ *   model_recur.c   recurring messages
+ *   model_once.c    dedup ids
+ *   model_tx.c      transactions
+ *   model_consumer.c  consumer sessions */
 #ifndef HF_TESTS_MACHINE_MODEL_INSIDE_H
 #define HF_TESTS_MACHINE_MODEL_INSIDE_H
 
@@ -71,6 +74,16 @@ bool model_send_one(struct model *m, int queue, const struct op_send_entry *e,
 bool model_settle_one(struct model *m, int queue, const struct op_settle *op,
                       const struct op_settle_entry *e,
                       const struct op_settle_result *got);
+/* A receipt that is the last one; got NULL: only m->settled is wanted. */
+bool model_settle_current(struct model *m, struct model_message *msg,
+                          const struct op_settle *op, const struct op_settle_entry *e,
+                          const struct op_settle_result *got);
+/* A message was handed out under a session, or ended by its receipt. */
+bool model_lend(struct model *m, struct slice session, const struct model_message *msg);
+void model_settled(struct model *m, const struct model_message *msg);
+void model_consumer_fire(struct model *m);
+bool model_heartbeat(struct model *m, const struct op_heartbeat *op,
+                     const struct op_reply *reply);
 bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *reply);
 
 bool model_modify(struct model *m, const struct op_modify *op,

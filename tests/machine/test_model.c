@@ -328,6 +328,36 @@ static void draw_receive(struct episode *e, struct op_request *q)
         model_attempt_id((uint8_t)below(e, 5), id);
         op->attempt = slice_of(id, 16);
     }
+    if (one_in(e, 3)) {
+        uint8_t *id = arena_get(&e->rig.arena, 16);
+
+        model_consumer_id((int)below(e, MODEL_CONSUMERS), id);
+        op->session = slice_of(id, 16);
+    }
+}
+
+static void draw_heartbeat(struct episode *e, struct op_request *q)
+{
+    struct op_heartbeat *op = &q->heartbeat;
+    uint8_t *id = arena_get(&e->rig.arena, 16);
+
+    q->op = OP_HEARTBEAT;
+    model_consumer_id((int)below(e, MODEL_CONSUMERS), id);
+    op->session = slice_of(id, 16);
+    if (one_in(e, 3)) {
+        op->lease = (struct optional_ms){true, one_in(e, 6) ? 0 : (int64_t)below(e, 40000)};
+    }
+    if (one_in(e, 4)) {
+        op->queues = arena_get(&e->rig.arena, sizeof *op->queues);
+        op->queues[0] = queue_name(e);
+        op->queue_count = 1;
+    }
+    if (one_in(e, 2)) {
+        uint8_t *attempt = arena_get(&e->rig.arena, 16);
+
+        model_attempt_id((uint8_t)below(e, 3), attempt);
+        op->attempt = slice_of(attempt, 16);
+    }
 }
 
 static void draw_settle(struct episode *e, struct op_request *q)
@@ -526,7 +556,9 @@ static void draw_request(struct episode *e, struct op_request *q,
     uint64_t dice = below(e, 1000);
 
     model_config_defaults(config);
-    if (dice < 40) {
+    if (dice < 25) {
+        draw_heartbeat(e, q);
+    } else if (dice < 60) {
         draw_tx(e, q);
     } else if (dice < 340) {
         draw_send(e, q);

@@ -282,7 +282,7 @@ static void operations_not_done_are_not_proposed(void **state)
         OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP,
         OP_MODIFY,       OP_RECUR_SET, OP_RECUR_REMOVE,
         OP_MODIFY,       OP_PUBLISH,   OP_REDRIVE_START, OP_REDRIVE_CONTROL, OP_TOPIC_CREATE, OP_TOPIC_DELETE,
-        OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX};
+        OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX, OP_HEARTBEAT};
     struct rig *r = *state;
 
     for (unsigned op = 0; op < 256; op++) {
