@@ -602,6 +602,75 @@ static void a_lease_beyond_the_bound_is_told(void **state)
     expect_changed(modify(r, op), 1, 1);
 }
 
+/* ---- groups ---- */
+
+static uint64_t send_grouped(struct rig *r, int64_t delay_ms)
+{
+    struct op_send_entry e = {.body = slice_text("x"),
+                              .group = slice_text("g"),
+                              .keys = keys_of(r, "k", NULL),
+                              .delay = {true, delay_ms}};
+
+    return send_entry(r, "q", &e);
+}
+
+static void expect_next(struct rig *r, uint64_t id)
+{
+    struct op_receive_reply *got = rig_receive_for(r, "q", 1, 60000);
+
+    assert_int_equal(got->count, id != 0);
+    if (id != 0) {
+        assert_int_equal(got->messages[0].id.low, id);
+    }
+    rig_verify(r);
+}
+
+/* O-06: whatever is done to the message that its group waits for, the group goes on;
+ * what is done to those behind it does not let them by. */
+static void o06_groups_go_on_after_a_change(void **state)
+{
+    struct rig *r = *state;
+    struct op_modify op;
+    struct slice receipt;
+    uint64_t ids[6];
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    for (int i = 0; i < 5; i++) {
+        ids[i] = send_grouped(r, 0);
+    }
+    op = by_id(MODIFY_SET_PRIORITY, ids[1]);
+    op.priority = 1;
+    expect_changed(modify(r, op), ids[1], 1);
+    op = by_id(MODIFY_CANCEL, ids[0]);
+    op.include_ready = true;
+    expect_changed(modify(r, op), ids[0], 1); /* the head, ready */
+    expect_next(r, ids[1]);
+    expect_next(r, 0);
+    op = by_id(MODIFY_CANCEL, ids[1]);
+    op.revoke = true;
+    expect_changed(modify(r, op), ids[1], 1); /* leased */
+    receipt = rig_receive(r, "q", 1)->messages[0].receipt;
+    (void)rig_settle(r, "q", SETTLE_FAIL, receipt, 60000);
+    expect_next(r, 0); /* waits for the next try of the third */
+    expect_changed(modify(r, at(by_id(MODIFY_RESCHEDULE, ids[2]), r->now_ms + 90000)),
+                   ids[2], 1);
+    expect_next(r, 0);
+    expect_changed(modify(r, by_id(MODIFY_FIRE_NOW, ids[2])), ids[2], 1);
+    receipt = rig_receive(r, "q", 1)->messages[0].receipt;
+    (void)rig_settle(r, "q", SETTLE_FAIL, receipt, 60000);
+    expect_changed(modify(r, by_id(MODIFY_CANCEL, ids[2])), ids[2], 1); /* a retry */
+    receipt = rig_receive(r, "q", 1)->messages[0].receipt;
+    (void)rig_settle(r, "q", SETTLE_ACK, receipt, -1);
+    ids[5] = send_grouped(r, 50000);
+    expect_changed(modify(r, by_id(MODIFY_FIRE_NOW, ids[5])), ids[5], 1);
+    expect_next(r, ids[4]);
+    op = by_key(MODIFY_CANCEL, "k");
+    op.include_ready = true;
+    op.revoke = true;
+    assert_int_equal(modify(r, op)->modify.count, 2);
+    assert_int_equal(rig_stats(r, "q")->bytes, 0);
+}
+
 /* ---- dead-letter queues ---- */
 
 static struct slice take(struct rig *r, const char *queue)
@@ -692,6 +761,7 @@ int main(void)
         T(revoked_message_is_cancelled_for_its_holder),
         T(keyed_lease_is_revoked),
         T(a_lease_beyond_the_bound_is_told),
+        T(o06_groups_go_on_after_a_change),
         T(dead_letters_are_found_where_they_stand),
     };
 
