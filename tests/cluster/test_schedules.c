@@ -359,41 +359,26 @@ static uint32_t scheduled_count(void)
                         : (cluster_long() ? 1000000u : 20000u);
 }
 
-/* Over a year, in no order; several batches are on their way at once. */
-static void fill_schedule(struct cluster *c, const char *queue, uint32_t count)
+/* Over a year, in no order. */
+static void fill_schedule(struct caller *k, const char *queue, uint32_t count)
 {
-    enum { BATCH = 250, AHEAD = 16 };
-    static struct op_send_entry entries[BATCH];
-    struct wire *w = wire_open(c->node[cluster_leader(c, 10000)].client_port, "fill");
-    struct op_request r = {.op = OP_SEND,
-                           .send = {.queue = slice_text(queue), .entries = entries}};
-    uint64_t posted[AHEAD] = {0};
+    static struct op_send_entry entries[LIMIT_BATCH];
     uint64_t random = 1;
-    uint32_t batches = (count + BATCH - 1) / BATCH;
 
-    assert_non_null(w);
-    r.send.count = BATCH;
-    for (uint32_t b = 0; b < batches + AHEAD; b++) {
-        if (b >= AHEAD && posted[b % AHEAD] != 0) {
-            struct answer a = {0};
+    while (count > 0) {
+        uint32_t n = count < LIMIT_BATCH ? count : LIMIT_BATCH;
+        struct answer a = {0};
 
-            assert_int_equal(wire_take(w, posted[b % AHEAD], OP_SEND, 60000, &a),
-                             HF_OK);
-            assert_status(a.reply.error.status, HF_OK);
-            answer_done(&a);
+        for (uint32_t i = 0; i < n; i++) {
+            entries[i].body = slice_text("later");
+            entries[i].delay = (struct optional_ms){
+                true, 3600000 + (int64_t)(probe_random(&random) % 31000000000)};
         }
-        posted[b % AHEAD] = 0;
-        if (b < batches) {
-            for (uint32_t i = 0; i < BATCH; i++) {
-                entries[i].body = slice_text("later");
-                entries[i].delay = (struct optional_ms){
-                    true, 3600000 + (int64_t)(probe_random(&random) % 31000000000)};
-            }
-            posted[b % AHEAD] = wire_post(w, &r);
-            assert_true(posted[b % AHEAD] != 0);
-        }
+        assert_status(queue_send_batch(k, queue, entries, n, &a), HF_OK);
+        assert_int_equal(a.reply.send.count, n);
+        answer_done(&a);
+        count -= n;
     }
-    wire_close(w);
 }
 
 /* The wall clock of the newest line of a node's log that contains `text`; 0: none. */
@@ -425,21 +410,25 @@ static int64_t log_time_of(struct cluster *c, int node, const char *text)
 static void new_leader_serves_at_once(void **state)
 {
     struct cluster *c = *state;
-    uint32_t count = (scheduled_count() + 249) / 250 * 250;
+    uint32_t count = scheduled_count();
     struct op_request r = {.op = OP_SCHEDULE_COUNT};
     struct answer a = {0};
     struct caller k;
     char text[64];
     int64_t elected;
     int64_t served;
-    int old = cluster_leader(c, 10000);
+    int64_t began = probe_mono_ms();
     int leader;
+    int old;
 
     cluster_caller(c, &k, "large");
     assert_status(caller_session(&k), HF_OK);
     assert_status(queue_create(&k, "large", ""), HF_OK);
-    fill_schedule(c, "large", count);
+    fill_schedule(&k, "large", count);
     assert_true(queue_stats(&k, "large", NULL).scheduled == count);
+    print_message("%u scheduled in %lld ms\n", count,
+                  (long long)(probe_mono_ms() - began));
+    old = cluster_leader(c, 10000);
     node_kill(c, old);
     k.attempt_ms = 200;
     for (;;) {
