@@ -9,6 +9,7 @@
  * other commits and restarts. Nothing may end the program; both must stay sound and
  * equal. */
 #include "proto/check.h"
+#include "proto/pack.h"
 #include "tests/lib/op_random.h"
 #include "tests/lib/rig.h"
 
@@ -16,9 +17,10 @@
 #include <stdlib.h>
 
 static const unsigned logged[] = {
-    OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
-    OP_SEND,         OP_SEND,      OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
-    OP_SETTLE,       OP_KICK,      OP_NOOP,         OP_MODIFY};
+    OP_QUEUE_CREATE, OP_QUEUE_SET,   OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
+    OP_SEND,         OP_SEND,        OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
+    OP_SETTLE,       OP_KICK,        OP_NOOP,         OP_MODIFY,      OP_MODIFY,
+    OP_RECUR_SET,    OP_RECUR_REMOVE};
 
 struct hostile {
     struct rig leader;
@@ -37,6 +39,69 @@ static struct slice some_queue(struct hostile *h)
 }
 
 /* Some of the fields get values that lead somewhere. */
+static struct slice some_key(struct hostile *h)
+{
+    static const char *const keys[] = {"k", "kk", "kkk", "l"};
+
+    return slice_text(keys[dice_below(&h->dice, 4)]);
+}
+
+/* One key, or the same twice. */
+static struct slice some_keys(struct hostile *h)
+{
+    struct op_buffer list = {0};
+    struct slice key = some_key(h);
+    struct slice keys;
+
+    pack_array(&list, 2);
+    pack_text(&list, key);
+    pack_text(&list, dice_below(&h->dice, 2) != 0 ? key : some_key(h));
+    keys =
+        slice_of(arena_copy(&h->leader.arena, list.data, list.len), (uint32_t)list.len);
+    op_buffer_done(&list);
+    return keys;
+}
+
+/* Only what the wire lets through: it is decoded again. */
+static void fit_modify(struct op_modify *op)
+{
+    op->key = op->has_id ? (struct slice){NULL, 0} : op->key;
+    op->deliver_at.set = op->kind == MODIFY_RESCHEDULE;
+    op->priority = op->kind == MODIFY_SET_PRIORITY ? (op->priority - 1) % 16 + 1 : 0;
+    op->include_ready = op->include_ready && op->kind == MODIFY_CANCEL;
+    op->revoke = op->revoke && op->kind == MODIFY_CANCEL;
+}
+
+/* Mostly a calendar that is one, and a zone that is damaged as often as not. */
+static void aim_rule(struct hostile *h, struct op_recur_set *op)
+{
+    static const char *const calendars[] = {
+        "0 * * * * *",  "*/7 1-5 */3 * * mon-fri", "0 0 0 29 2 *",
+        "0 0 0 31 2 *", "59 59 23 31 12 7",        "0 30 2 * * *"};
+    static const char rule[] = "CET-1CEST,M3.5.0,M10.5.0/3";
+    uint8_t *zone = arena_get(&h->leader.arena, 64);
+
+    op->key = some_key(h);
+    op->template->group = (struct slice){NULL, 0};
+    op->template->retry = (struct slice){NULL, 0};
+    op->until.set = op->until.set && dice_below(&h->dice, 4) == 0;
+    if (dice_below(&h->dice, 3) == 0 || zone == NULL) {
+        return;
+    }
+    memset(zone, 0, 64);
+    zone[0] = 1;
+    zone[1] = sizeof rule - 1;
+    memcpy(zone + 8, rule, sizeof rule - 1);
+    if (dice_below(&h->dice, 3) == 0) {
+        zone[dice_below(&h->dice, 8 + sizeof rule - 1)] ^=
+            (uint8_t)(1u << dice_below(&h->dice, 8));
+    }
+    op->every_ms = 0;
+    op->cron = slice_text(calendars[dice_below(&h->dice, 6)]);
+    op->zone = slice_text("X/Y");
+    op->zone_data = slice_of(zone, 8 + sizeof rule - 1);
+}
+
 static void aim(struct hostile *h, struct op_request *q)
 {
     struct slice *names[] = {[OP_QUEUE_CREATE] = &q->queue_create.queue,
@@ -46,7 +111,9 @@ static void aim(struct hostile *h, struct op_request *q)
                              [OP_SEND] = &q->send.queue,
                              [OP_SETTLE] = &q->settle.queue,
                              [OP_KICK] = &q->kick.queue,
-                             [OP_MODIFY] = &q->modify.queue};
+                             [OP_MODIFY] = &q->modify.queue,
+                             [OP_RECUR_SET] = &q->recur_set.queue,
+                             [OP_RECUR_REMOVE] = &q->recur_remove.queue};
 
     if (dice_below(&h->dice, 8) != 0 && q->op < sizeof names / sizeof names[0] &&
         names[q->op] != NULL) {
@@ -63,11 +130,23 @@ static void aim(struct hostile *h, struct op_request *q)
         if (dice_below(&h->dice, 4) != 0) {
             q->modify = (struct op_modify){
                 .queue = q->modify.queue,
-                .kind = MODIFY_CANCEL,
-                .has_id = true,
+                .kind = (enum modify_kind)(1 + dice_below(&h->dice, 4)),
+                .has_id = dice_below(&h->dice, 2) != 0,
                 .id = {0, dice_below(&h->dice, 3000)},
-                .include_ready = dice_below(&h->dice, 2) != 0};
+                .key = some_key(h),
+                .priority = 1 + (uint32_t)dice_below(&h->dice, 20),
+                .include_ready = dice_below(&h->dice, 2) != 0,
+                .revoke = dice_below(&h->dice, 2) != 0};
+            q->modify.deliver_at = (struct optional_ms){
+                true, h->leader.now_ms - 1000 + (int64_t)dice_below(&h->dice, 100000)};
+            fit_modify(&q->modify);
         }
+        break;
+    case OP_RECUR_SET:
+        aim_rule(h, &q->recur_set);
+        break;
+    case OP_RECUR_REMOVE:
+        q->recur_remove.key = some_key(h);
         break;
     case OP_SEND:
         for (uint32_t i = 0; i < q->send.count; i++) {
@@ -75,6 +154,9 @@ static void aim(struct hostile *h, struct op_request *q)
                 q->send.entries[i].group = (struct slice){NULL, 0};
                 q->send.entries[i].dedup_id = (struct slice){NULL, 0};
                 q->send.entries[i].retry = (struct slice){NULL, 0};
+            }
+            if (dice_below(&h->dice, 3) != 0) {
+                q->send.entries[i].keys = some_keys(h);
             }
         }
         if (dice_below(&h->dice, 2) != 0) {
