@@ -184,6 +184,15 @@ static const struct tool_flag bench_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+static const struct tool_flag redrive_flags[] = {
+    {"to", "Q", false, "all to this queue (each to the queue it came from)"},
+    {"filter", "EXPR", false, "only these tags: `a`, or `a || b` (every message)"},
+    {"rate", "N", false, "at most N messages a second (as fast as it goes)"},
+    {"limit", "N", false, "move N messages, then end"},
+    {"dry-run", NULL, false, "move nothing: count what would be moved"},
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag topic_delete_flags[] = {
     {"force", NULL, false, "also when queues subscribe to it"},
     {NULL, NULL, false, NULL},
@@ -285,6 +294,21 @@ const struct tool_command tool_commands[] = {
      NULL, NULL, tool_recur_list},
     {"stats", "[Q]", 0, 1, "print the counters of one queue or of all", NULL, NULL,
      tool_stats},
+    {"redrive start", "DLQ", 1, 1, "bring dead letters back",
+     "The cluster moves what is ready in DLQ now, whoever leads, and goes on when this "
+     "command has ended. Counts begin anew. What its target does not take (it is full, "
+     "or deleted) stays in DLQ and is counted as failed.",
+     redrive_flags, tool_redrive_start},
+    {"redrive status", "ID", 1, 1, "print how far a redrive is", NULL, NULL,
+     tool_redrive_status},
+    {"redrive list", "[DLQ]", 0, 1, "print the redrives, the ended ones included",
+     "256 are remembered.", NULL, tool_redrive_list},
+    {"redrive pause", "ID", 1, 1, "let a redrive stand still", NULL, NULL,
+     tool_redrive_pause},
+    {"redrive resume", "ID", 1, 1, "let a redrive go on", NULL, NULL,
+     tool_redrive_resume},
+    {"redrive cancel", "ID", 1, 1, "end a redrive; what has moved stays moved", NULL,
+     NULL, tool_redrive_cancel},
     {"topic create", "T", 1, 1, "make a topic", "Making it again is no error.", NULL,
      tool_topic_create},
     {"topic delete", "T", 1, 1, "delete a topic",

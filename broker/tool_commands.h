@@ -19,6 +19,14 @@ int tool_stats(struct tool *t);
 /* tool_send.c */
 int tool_send(struct tool *t);
 
+/* tool_redrive.c */
+int tool_redrive_start(struct tool *t);
+int tool_redrive_status(struct tool *t);
+int tool_redrive_list(struct tool *t);
+int tool_redrive_pause(struct tool *t);
+int tool_redrive_resume(struct tool *t);
+int tool_redrive_cancel(struct tool *t);
+
 /* tool_topic.c; publish is tool_send */
 int tool_topic_create(struct tool *t);
 int tool_topic_delete(struct tool *t);

@@ -532,6 +532,26 @@ static void put_bytes_or_null(json_t *object, const char *name, struct hf_bytes 
     format_json_bytes(object, name, bytes);
 }
 
+static json_t *format_json_letters(const struct hf_message *m)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < m->dead_letter_count; i++) {
+        const struct hf_dead_letter *l = &m->dead_letters[i];
+        json_t *object = json_object();
+
+        format_json_bytes(object, "queue", l->queue);
+        format_json_bytes(object, "reason", l->reason);
+        put_u64(object, "deliveries", l->deliveries);
+        put_u64(object, "failures", l->failures);
+        put_i64(object, "dead_lettered_at", l->at_ms);
+        format_json_bytes(object, "consumer", l->consumer);
+        format_json_bytes(object, "last_error", l->last_error);
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
 json_t *format_json_message(const struct hf_message *m)
 {
     json_t *object = json_object();
@@ -579,6 +599,9 @@ json_t *format_json_message(const struct hf_message *m)
     }
     format_json_bytes(object, "consumer", m->consumer);
     format_json_bytes(object, "last_error", m->last_error);
+    if (m->dead_letter_count != 0) {
+        json_object_set_new(object, "dead_letters", format_json_letters(m));
+    }
     return object;
 }
 

@@ -167,6 +167,16 @@ static void print_peeked(const struct hf_message *m)
         format_preview(stdout, m->last_error, 256);
     }
     putchar('\n');
+    for (size_t i = 0; i < m->dead_letter_count; i++) {
+        const struct hf_dead_letter *l = &m->dead_letters[i];
+        char at[FORMAT_TIME];
+
+        format_time(l->at_ms, at);
+        printf("  dead-lettered at %s from %.*s: %.*s, after %u deliveries and %u "
+               "failures\n",
+               at, (int)l->queue.len, (const char *)l->queue.data, (int)l->reason.len,
+               (const char *)l->reason.data, l->deliveries, l->failures);
+    }
 }
 
 void tool_show_peeked(const struct tool *t, const struct hf_messages *messages)

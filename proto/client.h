@@ -48,6 +48,7 @@ struct client_answer {
         struct hf_schedule schedule;
         struct hf_heartbeat heartbeat;
         struct hf_topics topics;
+        struct hf_redrives redrives;
     };
     struct arena arena;
 };

@@ -12,6 +12,34 @@ void hf_messages_free(struct hf_messages *messages)
     client_answer_free((struct client_answer *)messages);
 }
 
+static int convert_letters(const struct op_message *from, struct arena *arena,
+                           struct hf_message *to)
+{
+    struct hf_dead_letter *letters;
+
+    if (from->dead_letter_count == 0) {
+        return HF_OK;
+    }
+    letters = arena_get(arena, from->dead_letter_count * sizeof *letters);
+    if (letters == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    for (uint32_t i = 0; i < from->dead_letter_count; i++) {
+        const struct op_dead_letter *l = &from->dead_letters[i];
+
+        letters[i] = (struct hf_dead_letter){.queue = client_bytes(l->queue),
+                                             .reason = client_bytes(l->reason),
+                                             .failures = l->failures,
+                                             .deliveries = l->deliveries,
+                                             .at_ms = l->dead_lettered_at,
+                                             .consumer = client_bytes(l->consumer),
+                                             .last_error = client_bytes(l->last_error)};
+    }
+    to->dead_letters = letters;
+    to->dead_letter_count = from->dead_letter_count;
+    return HF_OK;
+}
+
 static int convert_message(const struct op_message *from, struct arena *arena,
                            struct hf_message *to)
 {
@@ -38,6 +66,10 @@ static int convert_message(const struct op_message *from, struct arena *arena,
     to->consumer = client_bytes(from->consumer);
     to->last_error = client_bytes(from->last_error);
     to->version = from->version;
+    rc = convert_letters(from, arena, to);
+    if (rc != HF_OK) {
+        return rc;
+    }
     rc = client_read_texts(from->keys, arena, &to->keys, &to->key_count);
     if (rc != HF_OK) {
         return rc;

@@ -375,6 +375,66 @@ HF_API int hf_publish_batch(struct hf_client *client, const char *topic,
                             const struct hf_send_entry *entries, size_t count,
                             struct hf_publish_result *results, struct hf_error *error);
 
+/* ---- redrive: bringing dead letters back ---- */
+
+enum hf_redrive_state {
+    HF_REDRIVE_RUNNING = 1,
+    HF_REDRIVE_PAUSED = 2,
+    HF_REDRIVE_DONE = 3,
+    HF_REDRIVE_CANCELLED = 4,
+    HF_REDRIVE_FAILED = 5 /* a queue it needs was deleted: see last_error */
+};
+
+struct hf_redrive {
+    uint64_t number;
+    struct hf_bytes source;
+    struct hf_bytes target; /* absent: where each message came from */
+    struct hf_bytes filter; /* absent: every message */
+    int state;              /* enum hf_redrive_state */
+    int dry_run;
+    uint64_t matched; /* messages that the filter let through */
+    uint64_t moved;
+    uint64_t failed; /* they stayed, because their target did not take them */
+    unsigned rate;   /* a second; 0 = no limit */
+    uint64_t limit;  /* 0 = none */
+    int64_t started_ms;
+    int64_t ended_ms;           /* 0 while it goes on */
+    struct hf_bytes last_error; /* why the last one stayed */
+};
+
+struct hf_redrives {
+    const struct hf_redrive *items;
+    size_t count;
+};
+
+struct hf_redrive_start {
+    const char *queue;  /* the source, mostly a dead-letter queue */
+    const char *target; /* NULL: where each message came from */
+    const char *filter; /* NULL: every message; else as for hf_topic_subscribe */
+    unsigned rate;      /* messages a second, 0 = no limit */
+    uint64_t limit;     /* at most so many, 0 = no limit */
+    int dry_run;        /* move nothing, count what would be moved */
+};
+
+HF_API void hf_redrives_free(struct hf_redrives *redrives);
+
+/* The cluster does it, whoever leads; this only starts it. It takes what is ready in the
+ * queue now. Each gives the one redrive (NULL: it is not wanted): hf_redrives_free.
+ * HF_E_UNKNOWN_OUTCOME of a start: list them before you start another. */
+HF_API int hf_redrive_start(struct hf_client *client,
+                            const struct hf_redrive_start *start,
+                            struct hf_redrives **out, struct hf_error *error);
+/* HF_E_NOT_FOUND; HF_E_INVALID_ARGUMENT: it has ended. */
+HF_API int hf_redrive_pause(struct hf_client *client, uint64_t number,
+                            struct hf_redrives **out, struct hf_error *error);
+HF_API int hf_redrive_resume(struct hf_client *client, uint64_t number,
+                             struct hf_redrives **out, struct hf_error *error);
+HF_API int hf_redrive_cancel(struct hf_client *client, uint64_t number,
+                             struct hf_redrives **out, struct hf_error *error);
+/* number 0: all; queue NULL: of every source. 256 are remembered. */
+HF_API int hf_redrive_list(struct hf_client *client, uint64_t number, const char *queue,
+                           struct hf_redrives **out, struct hf_error *error);
+
 /* ---- receive ---- */
 
 struct hf_receive {
@@ -388,6 +448,17 @@ struct hf_receive {
     /* HF_SESSION_BYTES of a consumer session, a random number: hf_heartbeat extends all
      * leases that were taken under it together. NULL = none. */
     const unsigned char *session;
+};
+
+/* One time that a message was given up. */
+struct hf_dead_letter {
+    struct hf_bytes queue;  /* where it came from */
+    struct hf_bytes reason; /* max_failures, max_deliveries, rejected */
+    unsigned failures;      /* of then: they begin anew at 0 */
+    unsigned deliveries;
+    int64_t at_ms;
+    struct hf_bytes consumer; /* who held it last */
+    struct hf_bytes last_error;
 };
 
 struct hf_message {
@@ -415,6 +486,8 @@ struct hf_message {
     uint64_t
         version; /* grows when the message is modified; see hf_cancel. 0 = not known */
     struct hf_id topic_id; /* what the copies of one publish have in common; 0 = none */
+    const struct hf_dead_letter *dead_letters; /* oldest first; it remembers the last 8 */
+    size_t dead_letter_count;
 };
 
 struct hf_messages {
