@@ -190,6 +190,21 @@ static const struct tool_flag redrive_flags[] = {
     {"rate", "N", false, "at most N messages a second (as fast as it goes)"},
     {"limit", "N", false, "move N messages, then end"},
     {"dry-run", NULL, false, "move nothing: count what would be moved"},
+static const struct tool_flag queue_purge_flags[] = {
+    {"state", "S", true, "only these: ready, scheduled, parked or acked"},
+    {"before", "T", false, "only what was first ready, is due, or was acked before"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag queue_pause_flags[] = {
+    {"mode", "M", false, "receive, send or both (both)"},
+    {"until", "T", false, "resume by itself then"},
+    {"reason", "R", false, "shown to whoever looks at the queue"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag replay_flags[] = {
+    {"from", "T", false, "all that were acked at this time or later"},
     {NULL, NULL, false, NULL},
 };
 
@@ -218,8 +233,15 @@ const struct tool_command tool_commands[] = {
      tool_queue_list},
     {"queue delete", "Q", 1, 1, "delete a queue", NULL, queue_delete_flags,
      tool_queue_delete},
-    {"queue purge", "Q", 1, 1, "remove every message of a queue", NULL, NULL,
-     tool_queue_purge},
+    {"queue purge", "Q", 1, 1, "remove messages of a queue",
+     "Every message, in one step, or with --state or --before a part of them, in "
+     "steps.",
+     queue_purge_flags, tool_queue_purge},
+    {"queue pause", "Q", 1, 1, "let a queue hand out or take in nothing for a while",
+     "While it is paused receives wait as if it were empty, and sends are refused with "
+     "Paused. Leases go on.",
+     queue_pause_flags, tool_queue_pause},
+    {"queue resume", "Q", 1, 1, "end a pause", NULL, NULL, tool_queue_resume},
     {"send", "Q [BODY]", 1, 2, "send a message, or one per line of stdin",
      "Prints the id once a majority has it on disk. With --lines all lines are "
      "confirmed "
@@ -328,6 +350,10 @@ const struct tool_command tool_commands[] = {
      "As for send. Every queue whose filter takes a message gets a copy, or, when one "
      "of them cannot take it, none does. Prints the id that the copies have in common.",
      send_flags, tool_send},
+    {"replay", "Q [ID]", 1, 2, "make acked messages ready again",
+     "The queue must keep them (retain_acked). One by its id, or all that were acked "
+     "since --from.",
+     replay_flags, tool_replay},
     {"worker", "Q -- COMMAND ARG...", 2, TOOL_WORDS_ANY,
      "run a command for each message",
      "The body comes on stdin; HOLDFAST_ID, HOLDFAST_QUEUE, HOLDFAST_RECEIPT, "

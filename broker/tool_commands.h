@@ -14,6 +14,9 @@ int tool_queue_show(struct tool *t);
 int tool_queue_list(struct tool *t);
 int tool_queue_delete(struct tool *t);
 int tool_queue_purge(struct tool *t);
+int tool_queue_pause(struct tool *t);
+int tool_queue_resume(struct tool *t);
+int tool_replay(struct tool *t);
 int tool_stats(struct tool *t);
 
 /* tool_send.c */

@@ -605,6 +605,13 @@ json_t *format_json_message(const struct hf_message *m)
     return object;
 }
 
+const char *format_pause(int mode)
+{
+    static const char *const names[] = {"none", "receive", "send", "both"};
+
+    return mode >= 0 && mode < 4 ? names[mode] : "?";
+}
+
 json_t *format_json_queue(const struct hf_queue *q, bool attributes, bool counters)
 {
     json_t *object = json_object();
@@ -624,6 +631,11 @@ json_t *format_json_queue(const struct hf_queue *q, bool attributes, bool counte
         put_u64(object, "acked_total", q->acked_total);
         put_u64(object, "failed", q->failed);
         put_u64(object, "dead_lettered", q->dead_lettered);
+        if (q->paused != HF_PAUSE_NONE) {
+            json_object_set_new(object, "paused", json_string(format_pause(q->paused)));
+            put_i64(object, "paused_until", q->paused_until);
+            format_json_bytes(object, "pause_reason", q->pause_reason);
+        }
     }
     if (attributes) {
         json_object_set_new(object, "attributes",

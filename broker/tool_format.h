@@ -51,6 +51,8 @@ void format_json_bytes(json_t *object, const char *name, struct hf_bytes bytes);
 json_t *format_json_attributes(const struct hf_attribute *attributes, size_t count);
 /* As `receive` prints it. */
 json_t *format_json_message(const struct hf_message *message);
+/* "receive", "send", "both". */
+const char *format_pause(int mode);
 json_t *format_json_queue(const struct hf_queue *queue, bool attributes, bool counters);
 
 /* At most `width` characters on one line; what cannot be printed becomes '.', what was

@@ -111,6 +111,16 @@ static void print_counters(const struct hf_queue *q)
     printf("  ever: sent %" PRIu64 ", received %" PRIu64 ", acked %" PRIu64
            ", failed %" PRIu64 ", dead-lettered %" PRIu64 "\n",
            q->sent, q->received, q->acked_total, q->failed, q->dead_lettered);
+    if (q->paused != HF_PAUSE_NONE) {
+        char until[FORMAT_TIME] = "it is resumed";
+
+        if (q->paused_until != 0) {
+            format_time(q->paused_until, until);
+        }
+        printf("  PAUSED (%s) until %s%s%.*s\n", format_pause(q->paused), until,
+               q->pause_reason.len > 0 ? ": " : "", (int)q->pause_reason.len,
+               (const char *)q->pause_reason.data);
+    }
 }
 
 static void print_name(const struct hf_queue *q)
@@ -243,17 +253,118 @@ int tool_queue_delete(struct tool *t)
     return print_count(t, "deleted", count);
 }
 
+/* "ready" ... as the bit of a purge; 0: no such state. */
+static unsigned state_bit(const char *name)
+{
+    static const int states[] = {HF_MESSAGE_READY, HF_MESSAGE_SCHEDULED,
+                                 HF_MESSAGE_PARKED, HF_MESSAGE_ACKED};
+
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        if (strcmp(name, format_state(states[i])) == 0) {
+            return 1u << states[i];
+        }
+    }
+    return 0;
+}
+
 int tool_queue_purge(struct tool *t)
 {
     struct hf_client *client = tool_client(t);
+    struct hf_purge purge = {.states = 0};
+    struct hf_error error;
+    const char *name;
+    uint64_t count = 0;
+    bool has_before;
+    int rc;
+
+    if (client == NULL || !tool_flag_time(t, "before", &has_before, &purge.before_ms)) {
+        return TOOL_USAGE;
+    }
+    purge.has_before = has_before;
+    for (unsigned n = 0; (name = tool_flag_at(t, "state", n)) != NULL; n++) {
+        unsigned bit = state_bit(name);
+
+        if (bit == 0) {
+            return tool_usage(t, "--state %s: give ready, scheduled, parked or acked",
+                              name);
+        }
+        purge.states |= bit;
+    }
+    rc = purge.states == 0 && !has_before
+             ? hf_queue_purge(client, t->words[0], &count, &error)
+             : hf_queue_purge_some(client, t->words[0], &purge, &count, &error);
+    if (rc != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    return print_count(t, "purged", count);
+}
+
+int tool_replay(struct tool *t)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_replay replay = {.has_id = t->word_count > 1};
     struct hf_error error;
     uint64_t count = 0;
+    bool has_from;
+
+    if (client == NULL || !tool_flag_time(t, "from", &has_from, &replay.from_ms)) {
+        return TOOL_USAGE;
+    }
+    if (replay.has_id == has_from) {
+        return tool_usage(t, "give the ID of a message, or --from T for all that were "
+                             "acked since");
+    }
+    if (replay.has_id && hf_id_parse(t->words[1], &replay.id) != HF_OK) {
+        return tool_usage(t, "%s is not the id of a message", t->words[1]);
+    }
+    if (hf_replay(client, t->words[0], &replay, &count, &error) != HF_OK) {
+        return tool_refused(t, t->words[0], &error);
+    }
+    return print_count(t, "replayed", count);
+}
+
+static int pause_queue(struct tool *t, int mode, const struct hf_pause *pause)
+{
+    struct hf_client *client = tool_client(t);
+    struct hf_error error;
 
     if (client == NULL) {
         return TOOL_USAGE;
     }
-    if (hf_queue_purge(client, t->words[0], &count, &error) != HF_OK) {
+    if (hf_queue_pause(client, t->words[0], mode, pause, &error) != HF_OK) {
         return tool_refused(t, t->words[0], &error);
     }
-    return print_count(t, "purged", count);
+    if (t->json) {
+        tool_print(json_pack("{s:s, s:s}", "queue", t->words[0], "paused",
+                             format_pause(mode)));
+    } else {
+        printf("%s %s\n", t->words[0], mode == HF_PAUSE_NONE ? "resumed" : "paused");
+    }
+    return TOOL_DONE;
+}
+
+int tool_queue_pause(struct tool *t)
+{
+    const char *name = tool_flag(t, "mode");
+    struct hf_pause pause = {.has_until = 0};
+    int mode = HF_PAUSE_RECEIVE;
+    bool has_until;
+
+    if (!tool_flag_time(t, "until", &has_until, &pause.until_ms)) {
+        return TOOL_USAGE;
+    }
+    while (name != NULL && mode <= HF_PAUSE_BOTH && strcmp(name, format_pause(mode)) != 0) {
+        mode++;
+    }
+    if (mode > HF_PAUSE_BOTH) {
+        return tool_usage(t, "--mode %s: give receive, send or both", name);
+    }
+    pause.has_until = has_until;
+    pause.reason = hf_text(tool_flag(t, "reason"));
+    return pause_queue(t, name == NULL ? HF_PAUSE_BOTH : mode, &pause);
+}
+
+int tool_queue_resume(struct tool *t)
+{
+    return pause_queue(t, HF_PAUSE_NONE, NULL);
 }

@@ -27,7 +27,8 @@ static void on_end(struct client_call *call, const struct hf_error *error,
     if (call->request.op == OP_QUEUE_CREATE) {
         ending->existed = reply->queue_create.existed;
     } else if (call->request.op == OP_QUEUE_DELETE ||
-               call->request.op == OP_QUEUE_PURGE) {
+               call->request.op == OP_QUEUE_PURGE ||
+               call->request.op == OP_REPLAY) {
         ending->count = reply->count.count;
     }
 }
@@ -159,6 +160,91 @@ int hf_queue_purge(struct hf_client *c, const char *queue, uint64_t *count,
     return counting(c, call, count, error);
 }
 
+int hf_queue_purge_some(struct hf_client *c, const char *queue,
+                        const struct hf_purge *purge, uint64_t *count,
+                        struct hf_error *error)
+{
+    uint64_t step;
+    int rc;
+
+    *count = 0;
+    do {
+        struct client_call *call;
+
+        rc = client_check_name(queue, error);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        call = client_call_new(OP_QUEUE_PURGE);
+        if (call != NULL) {
+            call->request.queue_purge.queue = slice_text(queue);
+            call->request.queue_purge.states = purge->states;
+            /* Repeating is safe only when what comes meanwhile is not meant. */
+            call->safe = purge->has_before != 0;
+            call->request.queue_purge.before =
+                client_optional(purge->has_before, purge->before_ms);
+        }
+        rc = counting(c, call, &step, error);
+        *count += rc == HF_OK ? step : 0;
+    } while (rc == HF_OK && step >= HF_STEP_MAX);
+    return rc;
+}
+
+int hf_replay(struct hf_client *c, const char *queue, const struct hf_replay *replay,
+              uint64_t *count, struct hf_error *error)
+{
+    uint64_t step;
+    int rc;
+
+    *count = 0;
+    do {
+        struct client_call *call;
+
+        rc = client_check_name(queue, error);
+        if (rc != HF_OK) {
+            return rc;
+        }
+        call = client_call_new(OP_REPLAY);
+        if (call != NULL) {
+            call->request.replay.queue = slice_text(queue);
+            call->request.replay.has_id = replay->has_id != 0;
+            call->request.replay.id =
+                (struct message_id){replay->id.high, replay->id.low};
+            call->request.replay.from =
+                client_optional(!replay->has_id, replay->from_ms);
+        }
+        rc = counting(c, call, &step, error);
+        *count += rc == HF_OK ? step : 0;
+    } while (rc == HF_OK && step >= HF_STEP_MAX && !replay->has_id);
+    return rc;
+}
+
+int hf_queue_pause(struct hf_client *c, const char *queue, int mode,
+                   const struct hf_pause *pause, struct hf_error *error)
+{
+    struct client_call *call;
+    struct ending ending;
+    int rc = client_check_name(queue, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    call = client_call_new(OP_PAUSE);
+    if (call == NULL) {
+        return client_out_of_memory(error);
+    }
+    call->safe = true;
+    call->request.pause.queue = slice_text(queue);
+    call->request.pause.mode = (enum pause_mode)mode;
+    if (pause != NULL) {
+        call->request.pause.until = client_optional(pause->has_until, pause->until_ms);
+        if (pause->reason.data != NULL) {
+            call->request.pause.reason = client_slice(pause->reason);
+        }
+    }
+    return run(c, call, &ending, error);
+}
+
 /* ---- lists ---- */
 
 void hf_queues_free(struct hf_queues *queues)
@@ -183,6 +269,9 @@ static int convert(const struct op_queue_info *from, struct arena *arena,
     to->acked_total = from->acked_total;
     to->failed = from->failed;
     to->dead_lettered = from->dead_lettered;
+    to->paused = (int)from->paused;
+    to->paused_until = from->paused_until;
+    to->pause_reason = client_bytes(from->pause_reason);
     return client_read_attributes(from->attributes, arena, &to->attributes,
                                   &to->attribute_count);
 }

@@ -235,6 +235,9 @@ struct hf_queue {
     uint64_t overdue;        /* scheduled ones whose time has come */
     uint64_t sent, received, acked_total, failed,
         dead_lettered; /* since the queue was made */
+    int paused;           /* enum hf_pause_mode */
+    int64_t paused_until; /* 0 = until it is resumed */
+    struct hf_bytes pause_reason;
 };
 
 struct hf_queues {
@@ -269,6 +272,46 @@ HF_API int hf_queue_delete(struct hf_client *client, const char *queue, int forc
 /* Removes every message. */
 HF_API int hf_queue_purge(struct hf_client *client, const char *queue, uint64_t *count,
                           struct hf_error *error);
+
+/* What one command removes or replays at most; the calls below repeat it. */
+#define HF_STEP_MAX 1024u
+
+struct hf_purge {
+    unsigned states; /* bits 1 << enum hf_message_state; 0 = all but leased */
+    int has_before;
+    int64_t before_ms; /* only what was first ready, is due, or was acked before */
+};
+/* A part of a queue, in steps: what is sent or comes back meanwhile may be removed too,
+ * unless it is after before_ms. *count: how many went. */
+HF_API int hf_queue_purge_some(struct hf_client *client, const char *queue,
+                               const struct hf_purge *purge, uint64_t *count,
+                               struct hf_error *error);
+
+struct hf_replay {
+    int has_id; /* one message, else all that were acked at from_ms or later */
+    struct hf_id id;
+    int64_t from_ms;
+};
+/* Make acked messages that the queue kept (retain_acked) ready again, oldest ack first.
+ * HF_E_MESSAGE_NOT_FOUND, HF_E_QUEUE_FULL. */
+HF_API int hf_replay(struct hf_client *client, const char *queue,
+                     const struct hf_replay *replay, uint64_t *count,
+                     struct hf_error *error);
+
+enum hf_pause_mode {
+    HF_PAUSE_NONE = 0, /* resume */
+    HF_PAUSE_RECEIVE = 1,
+    HF_PAUSE_SEND = 2,
+    HF_PAUSE_BOTH = 3
+};
+struct hf_pause {
+    int has_until;
+    int64_t until_ms; /* it resumes by itself then */
+    struct hf_bytes reason;
+};
+/* pause may be NULL: until it is resumed, without a reason. */
+HF_API int hf_queue_pause(struct hf_client *client, const char *queue, int mode,
+                          const struct hf_pause *pause, struct hf_error *error);
 /* Counters of one queue, or with queue == NULL of a page of all, as hf_queue_list. */
 HF_API int hf_stats(struct hf_client *client, const char *queue, const char *after,
                     unsigned limit, struct hf_queues **out, struct hf_error *error);

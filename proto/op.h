@@ -176,7 +176,7 @@ struct op_queue_purge {
     struct slice queue;
     uint32_t states; /* bits 1 << enum message_state, of those in PURGE_STATES; 0 =
                         absent: all of them */
-    struct optional_ms before; /* only messages sent before it */
+    struct optional_ms before; /* only what was first ready, is due, or was acked before */
 };
 
 #define PURGE_STATES                                                                   \

@@ -1,9 +1,12 @@
 /* admin.c: commands on queues: create, set, delete, purge, kick. */
+#include "raftlog/acked.h"
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
 #include "raftlog/once.h"
 #include "raftlog/place.h"
+#include "raftlog/pause.h"
+#include "raftlog/purge.h"
 #include "raftlog/refuse.h"
 #include "raftlog/sweep.h"
 #include "raftlog/topic.h"
@@ -132,6 +135,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     }
     queue_configure(&m->queues, m->store, q, &config);
     place_settle_retention(m, q);
+    acked_expect(m, q);
     sweep_expect(m, q);
     m->chain = machine_mix(m->chain, q->config_version);
 }
@@ -140,7 +144,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
  * later. */
 static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_id)
 {
-    uint64_t count = queue_messages(q);
+    uint64_t count = queue_messages(q) + q->acked;
 
     q->purged += count;
     q->ready = 0;
@@ -151,6 +155,8 @@ static uint64_t raise_floor(struct machine *m, struct queue *q, uint64_t floor_i
     q->grouped = 0;
     q->heads = 0;
     q->groups = 0;
+    q->acked = 0;
+    q->acked_bytes = 0;
     q->floor_id = floor_id;
     if (count != 0 || (q->flags & QUEUE_SWEEPING) != 0) {
         q->flags |= QUEUE_SWEEPING;
@@ -168,11 +174,6 @@ int check_queue_purge(struct machine *m, const struct op_queue_purge *op,
     if (queue_find(&m->queues, op->queue) == NULL) {
         return refuse_queue(&m->arena, error, op->queue);
     }
-    if (op->states != 0 || op->before.set) {
-        return refuse(&m->arena, error, HF_E_UNSUPPORTED,
-                      op->states != 0 ? "states" : "before",
-                      "this node purges all that no consumer holds, not a part of it");
-    }
     return HF_OK;
 }
 
@@ -185,7 +186,10 @@ void apply_queue_purge(struct machine *m, const struct apply *a)
         return;
     }
     q = queue_find(&m->queues, op->queue);
-    a->reply->count.count = raise_floor(m, q, m->next_id);
+    a->reply->count.count =
+        op->states == 0 && !op->before.set
+            ? raise_floor(m, q, m->next_id)
+            : purge_some(m, q, op->states, op->before.set ? op->before.value : INT64_MAX);
     m->chain = machine_mix(m->chain, a->reply->count.count);
 }
 
@@ -225,6 +229,7 @@ void apply_queue_delete(struct machine *m, const struct apply *a)
     q = queue_find(&m->queues, op->queue);
     queue_unname(&m->queues, m->store, q);
     topic_forget_queue(m, q->number);
+    pause_forget(m, q);
     a->reply->count.count = raise_floor(m, q, UINT64_MAX);
     m->chain = machine_mix(m->chain, a->reply->count.count);
     if ((q->flags & QUEUE_SWEEPING) == 0 && !once_any(m, q)) {

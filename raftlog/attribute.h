@@ -76,6 +76,12 @@ enum attribute_type {
       "the group waits")                                                               \
     X(priority_aging, 33, MS, 0, 0, LIMIT_DELAY_HARD_MS, "", 3,                        \
       "a waiting message rises by one priority per so long; 0 = never")        \
+    X(retain_acked, 40, MS, 0, 0, LIMIT_RETENTION_MAX_MS, "", 3,                       \
+      "how long acked messages are kept, to be consumed again; 0 = not at all")        \
+    X(retain_acked_bytes, 41, BYTES, 0, 0, INT64_MAX, "", 3,                           \
+      "the oldest acked messages go beyond so many bytes; 0 = no limit")               \
+    X(on_expire, 42, ENUM, 0, 0, 1, "delete|dead_letter", 3,                           \
+      "what becomes of a message whose ttl or retention is over")                      \
     X(dedup_window, 50, MS, 300000, 0, LIMIT_DEDUP_WINDOW_MS, "", 3,                   \
       "how long a dedup id is remembered (dedup_mode = window); 0 = not at all")       \
     X(dedup_scope, 51, ENUM, 0, 0, 1, "queue|group", 3,                                \
@@ -98,6 +104,7 @@ enum { OVERFLOW_REFUSE = 0, OVERFLOW_CLAMP = 1, OVERFLOW_DELIVER_NOW = 2 };
 enum { RETRY_EXPONENTIAL = 0, RETRY_FIXED = 1, RETRY_LINEAR = 2 };
 enum { FAIR_NONE = 0, FAIR_GROUP = 1 };
 enum { GROUP_CONTINUES = 0, GROUP_BLOCKS = 1 };
+enum { EXPIRE_DELETES = 0, EXPIRE_DEAD_LETTERS = 1 };
 enum { BY_FAILURES = 0, BY_DELIVERIES = 1 };
 enum { DEDUP_SCOPE_QUEUE = 0, DEDUP_SCOPE_GROUP = 1 };
 enum { DEDUP_WINDOW = 0, DEDUP_UNTIL_DONE = 1, DEDUP_REPLACE = 2 };

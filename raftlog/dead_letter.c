@@ -20,7 +20,8 @@
 const char *dead_reason_name(enum dead_reason reason)
 {
     static const char *const names[] = {"unknown", "max_failures", "max_deliveries",
-                                        "rejected"};
+                                        "rejected",
+                                        "expired"};
 
     return (unsigned)reason < sizeof names / sizeof names[0] ? names[reason]
                                                              : "unknown";

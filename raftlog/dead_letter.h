@@ -23,7 +23,8 @@ enum dead_reason {
     DEAD_NOT = 0,
     DEAD_FAILURES = 1,   /* "max_failures" */
     DEAD_DELIVERIES = 2, /* "max_deliveries" */
-    DEAD_REJECTED = 3    /* "rejected" */
+    DEAD_REJECTED = 3,   /* "rejected" */
+    DEAD_EXPIRED = 4     /* "expired" */
 };
 
 /* "max_failures" and so on; "unknown" for what this version does not know. */

@@ -86,6 +86,9 @@ int64_t due_next_ms(const struct machine *m, const struct queue *q)
     for (int lane = LANE_SCHEDULED; lane < LANES; lane++) {
         next = q->earliest_ms[lane] < next ? q->earliest_ms[lane] : next;
     }
+    if (q->paused != PAUSE_NONE && q->paused_until != 0 && q->paused_until < next) {
+        next = q->paused_until;
+    }
     return next;
 }
 

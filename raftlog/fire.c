@@ -12,6 +12,7 @@
 #include "raftlog/consumer.h"
 #include "raftlog/due.h"
 #include "raftlog/lease.h"
+#include "raftlog/pause.h"
 #include "raftlog/once.h"
 #include "raftlog/recur.h"
 #include "raftlog/redrive.h"
@@ -145,6 +146,7 @@ static void fire_queue(struct machine *m, struct queue *q, uint32_t *budget)
         !(PLANTED(lease_not_ended) && q->earliest_ms[LANE_LEASE] <= m->grace_ms)) {
         fire_leases(m, q, budget);
     }
+    pause_sweep(m, q);
     if (q->earliest_ms[LANE_SCHEDULED] <= m->now_ms) {
         fire_scheduled(m, q, budget);
     }

@@ -8,9 +8,11 @@
 
 #include "proto/check.h"
 #include "proto/planted.h"
+#include "raftlog/acked.h"
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
+#include "raftlog/pause.h"
 #include "raftlog/redrive.h"
 #include "raftlog/refuse.h"
 #include "raftlog/roots.h"
@@ -186,6 +188,9 @@ static int load(struct machine *m, const struct machine_config *config, uint64_t
 
     if (rc == HF_OK) {
         rc = queue_table_load(&m->queues, m->store);
+    }
+    if (rc == HF_OK) {
+        rc = pause_load(m);
     }
     if (rc != HF_OK) {
         (void)snprintf(why, size,
@@ -385,6 +390,12 @@ static bool apply_request(struct machine *m, const struct apply *a)
         return true;
     case OP_PUBLISH:
         apply_publish(m, a);
+        return true;
+    case OP_PAUSE:
+        apply_pause(m, a);
+        return true;
+    case OP_REPLAY:
+        apply_replay(m, a);
         return true;
     case OP_NOOP:
         return true;
@@ -619,6 +630,10 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_topic_unsubscribe(m, &request->topic_unsubscribe, error);
     case OP_PUBLISH:
         return check_publish(m, &request->publish, error);
+    case OP_PAUSE:
+        return check_pause(m, &request->pause, error);
+    case OP_REPLAY:
+        return check_replay(m, &request->replay, error);
     case OP_NOOP:
         return HF_OK;
     default:

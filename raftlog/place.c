@@ -2,6 +2,7 @@
 #include "raftlog/place.h"
 
 #include "proto/check.h"
+#include "raftlog/acked.h"
 #include "proto/planted.h"
 #include "raftlog/bytes.h"
 #include "raftlog/consumer.h"
@@ -176,6 +177,19 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
     queue_changed(&m->queues, q);
 }
 
+/* Its ttl has ended, or does not follow it. */
+static void place_unexpire(struct machine *m, struct queue *q, uint64_t id,
+                           struct slot *slot)
+{
+    struct slice value;
+
+    if (slot->expires_ms != 0 &&
+        due_find(m, q->number, LANE_EXPIRE, slot->expires_ms, id, &value)) {
+        store_drop(m->store, TREE_DUE);
+    }
+    slot->expires_ms = 0;
+}
+
 static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
                                const struct slot *slot)
 {
@@ -222,6 +236,16 @@ uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id,
                      const struct slot *slot)
 {
     return remove_records(m, q, id, slot);
+}
+
+void place_unmove(struct machine *m, uint64_t id, struct slot *slot)
+{
+    uint8_t key[8];
+
+    if ((slot->flags & SLOT_MOVED) != 0) {
+        (void)store_delete(m->store, TREE_MOVED, moved_key(key, id)); /* I5 */
+        slot->flags &= (uint16_t)~SLOT_MOVED;
+    }
 }
 
 bool place_slot(struct machine *m, struct slice value, struct slot *slot)
@@ -343,7 +367,7 @@ static bool find_unmoved(struct machine *m, const struct queue *q, uint64_t id,
     if (find_placed(m, q, id, false, MESSAGE_PARKED, 0, message->position_ms, slot)) {
         return true;
     }
-    if (id >= q->floor_id) {
+    if (id >= q->floor_id && !acked_holds(m, q, id)) {
         place->state = MESSAGE_LEASED;
     } else {
         *place = (struct place){.state = MESSAGE_DELETED};
@@ -417,9 +441,26 @@ bool place_is_expired(const struct machine *m, const struct queue *q,
 uint32_t place_expire(struct machine *m, struct queue *q, uint64_t id,
                       const struct slot *slot)
 {
+    const struct place parked = {.state = MESSAGE_PARKED};
+    struct slot kept = *slot;
+
     q->expired++;
-    gone_put(m, id, GONE_EXPIRED);
-    return place_forget(m, q, id, slot);
+    if (q->config.value[QUEUE_on_expire] != EXPIRE_DEAD_LETTERS ||
+        (q->config.value[QUEUE_dead_letter] == 0)) {
+        gone_put(m, id, GONE_EXPIRED);
+        return place_forget(m, q, id, slot);
+    }
+    q->dead_lettered++;
+    if (dead_letter_move(m, q, id, &kept, DEAD_EXPIRED)) {
+        return 1;
+    }
+    /* The target is gone or full: set aside, for another retention. */
+    place_unexpire(m, q, id, &kept);
+    kept.position_ms = m->now_ms;
+    kept.version++; /* its place cannot be derived any more */
+    slot_set_error(&kept, slice_text("expired"));
+    place_put(m, q, id, &kept, parked);
+    return 1;
 }
 
 bool place_oldest_ready(struct machine *m, const struct queue *q, int64_t *position_ms,

@@ -61,6 +61,9 @@ uint32_t place_forget(struct machine *m, struct queue *q, uint64_t id,
 uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id,
                      const struct slot *slot);
 
+/* Drop what `moved` says of a message that is no longer live. */
+void place_unmove(struct machine *m, uint64_t id, struct slot *slot);
+
 /* Read the slot of an entry; fails the store and returns false when it is damaged. */
 bool place_slot(struct machine *m, struct slice value, struct slot *slot);
 

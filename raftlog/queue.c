@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define HOT_BYTES 192u
+#define HOT_BYTES 256u
 #define CONFIG_BYTES_MAX                                                               \
     (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u + LIMIT_QUEUE_NAME)
 
@@ -56,6 +56,7 @@ static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
     bytes_put_u64(at + 168, q->heads);
     bytes_put_u64(at + 176, q->turn);
     bytes_put_u64(at + 184, q->groups);
+    bytes_put_u64(at + 192, q->acked_bytes);
 }
 
 static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
@@ -78,6 +79,7 @@ static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
     q->heads = bytes_get_u64(at + 168);
     q->turn = bytes_get_u64(at + 176);
     q->groups = bytes_get_u64(at + 184);
+    q->acked_bytes = bytes_get_u64(at + 192);
 }
 
 static size_t config_encode(const struct queue *q, uint8_t at[CONFIG_BYTES_MAX])

@@ -5,7 +5,7 @@
  * below). The table mirrors all of it in memory; a hot record that changed is written
  * once per commit.
  *
- * Hot record, 192 bytes:
+ * Hot record, 256 bytes:
  *     0  u64 ready   8 leased   16 scheduled   24 parked   32 acked   40 bytes
  *    48  u64 sent   56 received   64 acked_total   72 failed   80 dead_lettered
  *    88  u64 expired   96 purged
@@ -15,7 +15,8 @@
  *        retention and sweeping; each a lower bound
  *   144  u64 salt of receipts
  *   152  u32 flags    156  u32 config version    160  u64 READY messages that have a
- *        group   168  u64 heads of open groups   176  u64 last turn   184  u64 groups
+ *        group   168  u64 heads of open groups   176  u64 last turn   184  u64 groups   192  u64 bytes of acked
+ *        messages   200  56 bytes reserved (0)
  *
  * qconf record: u16 version 1, then {u16 attribute number, u16 length, value} in
  * rising order; number 0 is the name, the others are i64 or text. All attributes are
@@ -54,9 +55,15 @@ struct queue {
     uint64_t sent, received, acked_total, failed, dead_lettered, expired, purged;
     uint64_t floor_id;
     uint64_t grouped, heads, turn, groups; /* group.h */
+    uint64_t acked_bytes;
     int64_t earliest_ms[LANES]; /* by lane; INT64_MAX = none. LANE_CHORE: retention */
     uint64_t salt;
     struct queue_config config;
+
+    uint8_t paused; /* enum pause_mode; pause.h */
+    int64_t paused_until;
+    uint16_t pause_reason_len;
+    uint8_t pause_reason[LIMIT_REASON];
 
     /* Memory only. */
     bool dirty;

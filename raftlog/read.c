@@ -7,6 +7,8 @@
 #include "raftlog/keys.h"
 #include "raftlog/lookup.h"
 #include "raftlog/place.h"
+#include "raftlog/acked.h"
+#include "raftlog/pause.h"
 #include "raftlog/refuse.h"
 #include "raftlog/state.h"
 
@@ -25,6 +27,9 @@ static void describe_queue(const struct machine *m, const struct queue *q,
 
     out->number = q->number;
     out->ready = queue_available(q) < room ? queue_available(q) : room;
+    if (pause_holds(m, q, PAUSE_RECEIVE)) {
+        out->ready = 0;
+    }
     out->next_due_ms = due_next_ms(m, q);
     out->deleted = (q->flags & QUEUE_DELETED) != 0;
 }
@@ -165,6 +170,13 @@ static bool describe(struct machine *m, const struct queue *q, int64_t now_ms,
     info->acked_total = q->acked_total;
     info->failed = q->failed;
     info->dead_lettered = q->dead_lettered;
+    if (pause_holds(m, q, PAUSE_BOTH)) {
+        const void *reason = arena_copy(arena, q->pause_reason, q->pause_reason_len);
+
+        info->paused = (enum pause_mode)q->paused;
+        info->paused_until = q->paused_until;
+        info->pause_reason = slice_of(reason, reason != NULL ? q->pause_reason_len : 0);
+    }
     return true;
 }
 
@@ -297,6 +309,10 @@ static bool range_of(const struct queue *q, enum message_state state, struct ran
     case MESSAGE_PARKED:
         r->tree = TREE_PARKED;
         r->key_len = PARKED_KEY_BYTES;
+        return true;
+    case MESSAGE_ACKED:
+        r->tree = TREE_ACKED;
+        r->key_len = ACKED_KEY_BYTES;
         return true;
     case MESSAGE_LEASED:
     case MESSAGE_SCHEDULED:
@@ -433,7 +449,7 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
     }
     if (!range_of(q, op->state, &r)) {
         (void)refuse(arena, &reply->error, HF_E_INVALID_ARGUMENT, "state",
-                     "state must be ready, leased, scheduled or parked");
+                     "state must be ready, leased, scheduled, parked or acked");
         return;
     }
     if ((op->from.set || op->to.set) && op->state != MESSAGE_SCHEDULED) {

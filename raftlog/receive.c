@@ -9,6 +9,7 @@
 #include "raftlog/filter.h"
 #include "raftlog/group.h"
 #include "raftlog/lease.h"
+#include "raftlog/pause.h"
 #include "raftlog/refuse.h"
 #include "raftlog/tags.h"
 
@@ -330,7 +331,7 @@ static void take_filtered(struct taking *t, struct queue *q, uint64_t limit)
 
 static void take(struct taking *t, struct queue *q)
 {
-    uint64_t limit = free_leases(q);
+    uint64_t limit = pause_holds(t->m, q, PAUSE_RECEIVE) ? 0 : free_leases(q);
 
     if (!filter_is_open(t->a->request->receive.filter)) {
         take_filtered(t, q, limit);

@@ -3,6 +3,7 @@
 #include "raftlog/due.h"
 #include "raftlog/keys.h"
 #include "raftlog/once.h"
+#include "raftlog/pause.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 #include "raftlog/retry.h"
@@ -50,6 +51,11 @@ static int check_fields(struct machine *m, const struct queue *q,
 {
     struct queue_config policy = q->config;
     struct arena *arena = &m->arena;
+    int rc = pause_check_send(m, q, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
 
     if (e->body.data == NULL) {
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "body",

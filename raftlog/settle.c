@@ -16,6 +16,7 @@
  * receive was asked again under its attempt id.
  *
  * With strict_receipts everything but the first row is StaleReceipt. */
+#include "raftlog/acked.h"
 #include "raftlog/apply.h"
 #include "raftlog/bytes.h"
 #include "raftlog/consumer.h"
@@ -129,8 +130,7 @@ static void ack(struct settling *s, uint64_t id, struct hold *h,
     r->late = h->place.state != MESSAGE_LEASED || h->place.due_ms <= s->m->now_ms;
     place_drop(s->m, s->q, h->place.state);
     consumer_settled(s->m, id, &h->slot);
-    (void)place_forget(s->m, s->q, id,
-                       &h->slot); /* one message at a time: no budget needed */
+    acked_keep(s->m, s->q, id, &h->slot);
     gone_acked(s->m, id, h->slot.epoch);
     s->q->acked_total++;
     r->state = MESSAGE_DELETED;

@@ -64,7 +64,10 @@
     X(REDRIVE, redrive, 8)                                                             \
     X(CONSUMER, consumer, 16)                                                          \
     X(LENT, lent, 20)                                                                  \
-    X(HOLDER, holder, 8)
+    X(HOLDER, holder, 8)                                                               \
+    X(PAUSE, pause, 4)                                                                 \
+    X(ACKED, acked, 20)                                                                \
+    X(ACKED_AT, acked_at, 12)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

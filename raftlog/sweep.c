@@ -1,6 +1,7 @@
 /* sweep.c: purged messages and retention. */
 #include "raftlog/sweep.h"
 
+#include "raftlog/acked.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
 #include "raftlog/group.h"
@@ -16,6 +17,7 @@ enum phase {
     PHASE_HEAD,
     PHASE_HELD,
     PHASE_GROUP,
+    PHASE_ACKED,
     PHASES
 };
 
@@ -26,7 +28,7 @@ static const struct {
     [PHASE_READY] = {TREE_READY, 0},   [PHASE_GROUPED] = {TREE_READY, GROUPED_BIT},
     [PHASE_DUE] = {TREE_DUE, 0},       [PHASE_PARKED] = {TREE_PARKED, 0},
     [PHASE_HEAD] = {TREE_HEAD, 0},     [PHASE_HELD] = {TREE_HELD, 0},
-    [PHASE_GROUP] = {TREE_GROUP, 0},
+    [PHASE_GROUP] = {TREE_GROUP, 0},   [PHASE_ACKED] = {TREE_ACKED, 0},
 };
 
 #define WALK_KEY_MAX (GROUP_KEY_MAX + 1u)
@@ -156,6 +158,8 @@ static uint32_t remove_purged(struct machine *m, struct queue *q, enum phase pha
             group_review(m, q, slice_of(name, key.len - 4));
         }
         return 0;
+    case PHASE_ACKED:
+        return acked_remove_purged(m, q, value, id);
     default:
         return remove_message(m, q, phases[phase].tree, value, id);
     }
@@ -262,4 +266,5 @@ void sweep_retention(struct machine *m, struct queue *q, uint32_t *budget)
     group_expire(m, q, budget);
     expire_parked(m, q, budget);
     place_settle_retention(m, q);
+    acked_sweep(m, q, budget);
 }

@@ -49,6 +49,7 @@ struct tally {
     struct group grouped; /* its counts: what the messages say */
     struct group groups;  /* and what the records of groups say */
     uint64_t heads, group_count;
+    uint64_t acked, acked_bytes;
 };
 
 struct verify {
@@ -64,6 +65,7 @@ struct verify {
     uint64_t sessions;
     uint64_t consumers;
     uint64_t once; /* records of dedup ids, less their looks */
+    uint64_t acked, acked_at;      /* two counts of one */
     uint64_t tagged_ready, tagged; /* two counts of one */
     uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
 };
@@ -404,6 +406,51 @@ static int see_tagged(void *ctx, struct slice key, struct slice value)
                        (unsigned long long)bytes_get_u64(end - 8));
 }
 
+static int see_acked(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    uint64_t id = bytes_get_u64(key.data + 12);
+    struct seen *seen = find_seen(v, id);
+    const struct queue *q;
+    struct tally *t = tally_of(v, bytes_get_u32(key.data), &q);
+    uint8_t look[12];
+    struct slice at;
+    struct slot slot;
+
+    if (t == NULL || seen->id == 0 || slot_decode(value, &slot) != HF_OK ||
+        seen->places++ != 0) {
+        return wrong(v, "acked message %llu has no record, or stands elsewhere",
+                     (unsigned long long)id);
+    }
+    memcpy(look, key.data, 4);
+    memcpy(look + 4, key.data + 12, 8);
+    if (!store_get(v->m->store, TREE_ACKED_AT, slice_of(look, sizeof look), &at) ||
+        at.len != 8 || memcmp(at.data, key.data + 4, 8) != 0) {
+        return wrong(v, "acked message %llu is not found by its id",
+                     (unsigned long long)id);
+    }
+    v->acked++;
+    seen->slot_flags = slot.flags;
+    seen->keys = 0;
+    seen->away = slot.arrival != 0;
+    seen->queue = q->number;
+    if (!place_is_purged(q, id, &slot)) {
+        t->acked++;
+        t->acked_bytes += slot.bytes;
+    }
+    return HF_OK;
+}
+
+static int see_acked_at(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)key;
+    (void)value;
+    v->acked_at++;
+    return HF_OK;
+}
+
 /* How many entries of a tree begin with these 12 bytes. */
 static uint32_t count_range(struct verify *v, enum store_tree tree,
                             const uint8_t prefix[12])
@@ -617,6 +664,12 @@ static int compare_queue(struct verify *v, const struct queue *q, const struct t
                      (unsigned long long)t->scheduled, (unsigned long long)t->parked,
                      (unsigned long long)t->bytes);
     }
+    if (q->acked != t->acked || q->acked_bytes != t->acked_bytes) {
+        return wrong(v, "queue %u counts %llu acked messages of %llu bytes, it has %llu, "
+                     "%llu", q->number, (unsigned long long)q->acked,
+                     (unsigned long long)q->acked_bytes, (unsigned long long)t->acked,
+                     (unsigned long long)t->acked_bytes);
+    }
     if (q->grouped != t->grouped.ready || q->groups != t->group_count ||
         q->heads != t->heads || t->grouped.ready != t->groups.ready ||
         t->grouped.leased != t->groups.leased ||
@@ -706,6 +759,10 @@ static int compare(struct verify *v)
         return wrong(v, "%llu queues have a name, %llu names are stored",
                      (unsigned long long)named, (unsigned long long)v->names);
     }
+    if (v->acked != v->acked_at) {
+        return wrong(v, "%llu acked messages, %llu are found by id",
+                     (unsigned long long)v->acked, (unsigned long long)v->acked_at);
+    }
     if (v->tagged != v->tagged_ready) {
         return wrong(v, "%llu ready messages have a tag, the index has %llu",
                      (unsigned long long)v->tagged_ready,
@@ -734,6 +791,7 @@ static int read_all(struct verify *v)
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
         {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
         {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
+        {TREE_ACKED, see_acked},   {TREE_ACKED_AT, see_acked_at},
         {TREE_TAGGED, see_tagged}, {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},

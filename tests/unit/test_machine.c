@@ -282,7 +282,8 @@ static void operations_not_done_are_not_proposed(void **state)
         OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP,
         OP_MODIFY,       OP_RECUR_SET, OP_RECUR_REMOVE,
         OP_MODIFY,       OP_PUBLISH,   OP_REDRIVE_START, OP_REDRIVE_CONTROL, OP_TOPIC_CREATE, OP_TOPIC_DELETE,
-        OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX, OP_HEARTBEAT};
+        OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX, OP_HEARTBEAT,
+        OP_PAUSE,        OP_REPLAY};
     struct rig *r = *state;
 
     for (unsigned op = 0; op < 256; op++) {
@@ -472,29 +473,6 @@ static void deleted_queue_leaves_no_ghosts(void **state)
     assert_int_equal(rig_stats(r, "q")->ready, 1);
     assert_int_equal(rig_receive(r, "q", 10)->count, 1);
     rig_verify(r);
-}
-
-/* What this machine would do otherwise than asked it refuses: a purge of some states
- * is no purge of all, and a cancel that takes
- * messages from consumers no ordinary one. */
-static void half_understood_requests_are_refused(void **state)
-{
-    struct rig *r = *state;
-    struct op_request purge = {.op = OP_QUEUE_PURGE};
-    struct op_error error;
-
-    assert_int_equal(rig_create(r, "q"), HF_OK);
-    (void)rig_send(r, "q", "x");
-    purge.queue_purge.queue = slice_text("q");
-    purge.queue_purge.states = 1u << MESSAGE_PARKED;
-    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
-    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
-    purge.queue_purge.states = 0;
-    purge.queue_purge.before = (struct optional_ms){true, 1};
-    assert_int_equal(machine_check(r->machine, &purge, &error), HF_E_UNSUPPORTED);
-    assert_int_equal(rig_apply(r, &purge)->error.status, HF_E_UNSUPPORTED);
-    assert_int_equal(rig_stats(r, "q")->ready, 1);
-    assert_int_equal(rig_stats(r, "q")->ready, 1);
 }
 
 /* Looking changes nothing (K-07): not a byte, not the order, not a count. */
@@ -705,7 +683,6 @@ int main(void)
         T(operations_not_done_are_not_proposed),
         T(leader_hears_what_changed),
         T(purge_is_at_once_and_sweeps_in_steps),
-        T(half_understood_requests_are_refused),
         T(deleted_queue_leaves_no_ghosts),
         T(looking_changes_nothing),
         T(d12_batch_has_a_result_per_entry),
