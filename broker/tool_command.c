@@ -190,6 +190,9 @@ static const struct tool_flag redrive_flags[] = {
     {"rate", "N", false, "at most N messages a second (as fast as it goes)"},
     {"limit", "N", false, "move N messages, then end"},
     {"dry-run", NULL, false, "move nothing: count what would be moved"},
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag queue_purge_flags[] = {
     {"state", "S", true, "only these: ready, scheduled, parked or acked"},
     {"before", "T", false, "only what was first ready, is due, or was acked before"},
