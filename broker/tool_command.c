@@ -79,20 +79,6 @@ static const struct tool_flag peek_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
-static const struct tool_flag schedule_list_flags[] = {
-    {"from", "T", false, "only what is due at T or later"},
-    {"to", "T", false, "only what is due before T"},
-    {"limit", "N", false, "at most N messages (100)"},
-    {NULL, NULL, false, NULL},
-};
-
-static const struct tool_flag schedule_count_flags[] = {
-    {"from", "T", false, "only what is due at T or later"},
-    {"to", "T", false, "only what is due before T"},
-    {"bucket", "D", false, "also how many in each span of D"},
-    {NULL, NULL, false, NULL},
-};
-
 #define KEY_FLAG                                                                       \
     {                                                                                  \
         "key", "K", false, "all messages that were sent with the key K"                \
@@ -101,6 +87,22 @@ static const struct tool_flag schedule_count_flags[] = {
     {                                                                                  \
         "if-version", "N", false, "only what has version N, as list and get show it"   \
     }
+
+static const struct tool_flag schedule_list_flags[] = {
+    KEY_FLAG,
+    {"from", "T", false, "only what is due at T or later"},
+    {"to", "T", false, "only what is due before T"},
+    {"limit", "N", false, "at most N messages (100)"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag schedule_count_flags[] = {
+    KEY_FLAG,
+    {"from", "T", false, "only what is due at T or later"},
+    {"to", "T", false, "only what is due before T"},
+    {"bucket", "D", false, "also how many in each span of D"},
+    {NULL, NULL, false, NULL},
+};
 
 static const struct tool_flag schedule_get_flags[] = {
     KEY_FLAG,
@@ -283,7 +285,8 @@ const struct tool_command tool_commands[] = {
     {"peek", "Q", 1, 1, "look at messages without touching them", NULL, peek_flags,
      tool_peek},
     {"schedule list", "Q", 1, 1, "print scheduled messages in the order of their times",
-     "Messages that wait for their next try are among them, marked as such.",
+     "Messages that wait for their next try are among them, marked as such. Those of a "
+     "key come in the order of their sending.",
      schedule_list_flags, tool_schedule_list},
     {"schedule count", "Q", 1, 1, "count scheduled messages", NULL,
      schedule_count_flags, tool_schedule_count},

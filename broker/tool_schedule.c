@@ -22,6 +22,56 @@ static bool read_due(struct tool *t, struct hf_due *due)
     return true;
 }
 
+static bool is_due(const struct hf_message *m, const struct hf_due *due)
+{
+    return m->state == HF_MESSAGE_SCHEDULED &&
+           (!due->has_from || m->next_visible_at >= due->from_ms) &&
+           (!due->has_to || m->next_visible_at < due->to_ms);
+}
+
+/* The scheduled messages of a key, in the order of their sending: shown, at most
+ * `limit`, or only counted. */
+static int walk_key(struct tool *t, const char *key, const struct hf_due *due,
+                    bool show, int64_t limit, uint64_t *count)
+{
+    unsigned char cursor_bytes[512];
+    struct hf_bytes cursor = {NULL, 0};
+    struct hf_messages *messages;
+    struct hf_error error;
+
+    *count = 0;
+    do {
+        int rc = hf_get_keyed(tool_client(t), t->words[0], key, cursor, PAGE, &messages,
+                              &error);
+
+        if (rc == HF_E_MESSAGE_NOT_FOUND) {
+            return TOOL_DONE; /* none is an answer, as without a key */
+        }
+        if (rc != HF_OK) {
+            return tool_refused(t, key, &error);
+        }
+        for (size_t i = 0; i < messages->count && limit > 0; i++) {
+            const struct hf_messages one = {.items = &messages->items[i], .count = 1};
+
+            if (is_due(one.items, due)) {
+                if (show) {
+                    tool_show_peeked(t, &one);
+                }
+                ++*count;
+                limit--;
+            }
+        }
+        cursor.data = NULL;
+        if (messages->cursor.data != NULL &&
+            messages->cursor.len <= sizeof cursor_bytes) {
+            memcpy(cursor_bytes, messages->cursor.data, messages->cursor.len);
+            cursor = hf_data(cursor_bytes, messages->cursor.len);
+        }
+        hf_messages_free(messages);
+    } while (limit > 0 && cursor.data != NULL);
+    return TOOL_DONE;
+}
+
 int tool_schedule_list(struct tool *t)
 {
     struct hf_client *client = tool_client(t);
@@ -30,12 +80,17 @@ int tool_schedule_list(struct tool *t)
     struct hf_bytes cursor = {NULL, 0};
     struct hf_messages *messages;
     struct hf_error error;
+    const char *key = tool_flag(t, "key");
     int64_t limit = LIMIT_UNLESS;
+    uint64_t count;
     bool has;
 
     if (client == NULL || !read_due(t, &due) ||
         !tool_flag_number(t, "limit", 1, 1000000000, &has, &limit)) {
         return TOOL_USAGE;
+    }
+    if (key != NULL) {
+        return walk_key(t, key, &due, true, limit, &count);
     }
     do {
         unsigned page = limit < PAGE ? (unsigned)limit : PAGE;
@@ -72,41 +127,57 @@ static void print_bucket(const struct tool *t, int64_t start_ms, int64_t width_m
     printf("%s  %" PRIu64 "\n", text, count);
 }
 
-/* Page through the buckets; the sum of all that was counted comes last. */
-int tool_schedule_count(struct tool *t)
+/* All buckets, page by page; *total is the sum of all that was counted. */
+static int count_buckets(struct tool *t, struct hf_due *due, int64_t width_ms,
+                         uint64_t *total)
 {
-    struct hf_client *client = tool_client(t);
-    struct hf_due due = {.has_from = 0};
     struct hf_schedule *schedule;
     struct hf_error error;
+    bool more;
+
+    do {
+        if (hf_schedule_count(tool_client(t), t->words[0], due, width_ms, &schedule,
+                              &error) != HF_OK) {
+            return tool_refused(t, t->words[0], &error);
+        }
+        for (size_t i = 0; i < schedule->bucket_count; i++) {
+            print_bucket(t, schedule->buckets[i].start_ms, schedule->bucket_ms,
+                         schedule->buckets[i].count);
+            due->has_from = 1;
+            due->from_ms = schedule->buckets[i].start_ms + schedule->bucket_ms;
+        }
+        *total += schedule->total;
+        more = schedule->more && schedule->bucket_count > 0 &&
+               (!due->has_to || due->from_ms < due->to_ms);
+        hf_schedule_free(schedule);
+    } while (more);
+    return TOOL_DONE;
+}
+
+int tool_schedule_count(struct tool *t)
+{
+    struct hf_due due = {.has_from = 0};
+    const char *key = tool_flag(t, "key");
     int64_t width_ms = 0;
     uint64_t total = 0;
     bool has_width;
-    bool more;
+    int code;
 
-    if (client == NULL || !read_due(t, &due) ||
+    if (tool_client(t) == NULL || !read_due(t, &due) ||
         !tool_flag_duration(t, "bucket", &has_width, &width_ms)) {
         return TOOL_USAGE;
     }
     if (has_width && width_ms == 0) {
         return tool_usage(t, "--bucket must be 1ms or more");
     }
-    do {
-        if (hf_schedule_count(client, t->words[0], &due, width_ms, &schedule, &error) !=
-            HF_OK) {
-            return tool_refused(t, t->words[0], &error);
-        }
-        for (size_t i = 0; i < schedule->bucket_count; i++) {
-            print_bucket(t, schedule->buckets[i].start_ms, schedule->bucket_ms,
-                         schedule->buckets[i].count);
-            due.has_from = 1;
-            due.from_ms = schedule->buckets[i].start_ms + schedule->bucket_ms;
-        }
-        total += schedule->total;
-        more = schedule->more && schedule->bucket_count > 0 &&
-               (!due.has_to || due.from_ms < due.to_ms);
-        hf_schedule_free(schedule);
-    } while (more);
+    if (has_width && key != NULL) {
+        return tool_usage(t, "give --bucket or --key: messages of a key are few");
+    }
+    code = key != NULL ? walk_key(t, key, &due, false, INT64_MAX, &total)
+                       : count_buckets(t, &due, width_ms, &total);
+    if (code != TOOL_DONE) {
+        return code;
+    }
     if (t->json) {
         tool_print(json_pack("{s:s, s:I}", "queue", t->words[0], "messages",
                              (json_int_t)total));

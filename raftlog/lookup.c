@@ -5,10 +5,8 @@
 #include "raftlog/due.h"
 #include "raftlog/refuse.h"
 
-/* A lease that was never extended stands under a deadline that nothing but its receipt
- * tells: look through those that end first. */
-static bool find_lease(struct machine *m, const struct queue *q, uint64_t id,
-                       struct lookup *out)
+void lookup_lease(struct machine *m, const struct queue *q, uint64_t id,
+                  struct lookup *out)
 {
     uint8_t from[DUE_KEY_BYTES];
     struct slice key;
@@ -18,15 +16,15 @@ static bool find_lease(struct machine *m, const struct queue *q, uint64_t id,
 
     for (uint32_t n = 0; more && n < LOOKUP_LEASES; n++) {
         if (key.len != DUE_KEY_BYTES || memcmp(key.data, from, 5) != 0) {
-            return false;
+            return;
         }
         if (bytes_get_u64(key.data + 13) == id) {
             out->place.due_ms = bytes_get_i64(key.data + 5);
-            return place_slot(m, value, &out->slot);
+            out->exact = place_slot(m, value, &out->slot);
+            return;
         }
         more = store_next(m->store, TREE_DUE, &key, &value);
     }
-    return false;
 }
 
 static int refuse_gone(struct machine *m, struct queue *q, uint64_t id,
@@ -62,8 +60,8 @@ int lookup_message(struct machine *m, struct queue *q, struct message_id id,
                    struct arena *arena, struct lookup *out, struct op_error *error)
 {
     struct message message;
-    bool there = id.low != 0 && message_peek(m->store, id.low, &message) &&
-                 !message.is_original;
+    bool there =
+        id.low != 0 && message_peek(m->store, id.low, &message) && !message.is_original;
 
     memset(out, 0, sizeof *out);
     if (there && id.high != 0 &&
@@ -74,8 +72,7 @@ int lookup_message(struct machine *m, struct queue *q, struct message_id id,
     if (there) {
         out->exact = place_find(m, q, id.low, &out->slot, &out->place);
         if (!out->exact && out->place.state == MESSAGE_LEASED) {
-            out->exact = find_lease(m, q, id.low, out);
-            out->slot.priority = out->exact ? out->slot.priority : message.priority;
+            out->slot.priority = message.priority;
             return HF_OK;
         }
         if (out->exact) {

@@ -10,9 +10,9 @@
 struct lookup {
     struct slot slot;
     struct place place;
-    /* False: it is LEASED, and not among the LOOKUP_LEASES that end first; then the
-     * slot holds its priority alone. Never so for a message with keys, or whose lease
-     * was extended. */
+    /* False: it is LEASED under a deadline that only its receipt knows; then the slot
+     * holds its priority alone. Never so for a message with keys, or whose lease was
+     * extended. */
     bool exact;
 };
 
@@ -21,5 +21,10 @@ struct lookup {
  * far as it is remembered; the sentence lives in the arena. */
 int lookup_message(struct machine *m, struct queue *q, struct message_id id,
                    struct arena *arena, struct lookup *out, struct op_error *error);
+
+/* Look through the LOOKUP_LEASES that end first for one that is not exact. It stays so
+ * when it is not among them. */
+void lookup_lease(struct machine *m, const struct queue *q, uint64_t id,
+                  struct lookup *out);
 
 #endif

@@ -198,6 +198,9 @@ static int change_one(struct change *c, struct message_id id,
     enum message_state before;
     int rc = lookup_message(c->m, c->q, id, &c->m->arena, &found, error);
 
+    if (rc == HF_OK && c->op->revoke && !found.exact) {
+        lookup_lease(c->m, c->q, id.low, &found);
+    }
     if (rc == HF_OK) {
         rc = may_change(c, &found, error);
     }

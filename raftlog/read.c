@@ -489,6 +489,9 @@ static bool get_one(struct machine *m, struct queue *q, struct message_id id,
     if (lookup_message(m, q, id, arena, &found, &reply->error) != HF_OK) {
         return false;
     }
+    if (!found.exact) {
+        lookup_lease(m, q, id.low, &found);
+    }
     rc = describe_message(m, q, id.low, &found.slot, found.place, arena, out);
     if (rc != HF_OK) {
         (void)refuse(arena, &reply->error, rc == HF_E_CORRUPT ? HF_E_INTERNAL : rc,

@@ -528,6 +528,15 @@ static void schedule_is_controlled(void **state)
     m = json_line(c, 0, 1, "schedule get plan --key order-7");
     assert_string_equal(text(m, "body"), "remind");
     json_decref(m);
+    m = json_line(c, 0, 0, "schedule list plan --key order-7");
+    assert_string_equal(text(m, "body"), "pay");
+    json_decref(m);
+    m = json_line(c, 0, 0, "schedule count plan --key order-7");
+    assert_int_equal(number(m, "messages"), 2);
+    json_decref(m);
+    m = json_line(c, 0, 0, "schedule count plan --key nobody");
+    assert_int_equal(number(m, "messages"), 0);
+    json_decref(m);
     m = json_line(c, 0, 0, "schedule reschedule plan --key order-7 --delay 1h");
     assert_int_equal(number(m, "messages"), 2);
     json_decref(m);
