@@ -189,6 +189,19 @@ static void remove_message(struct change *c, uint64_t id, const struct lookup *f
     (void)place_forget(c->m, c->q, id, &found->slot);
 }
 
+/* It was over its time: gone, dead-lettered, or set aside for want of room there. */
+static int refuse_expired(struct change *c, struct message_id id,
+                          struct op_error *error)
+{
+    struct lookup found;
+    int rc = lookup_message(c->m, c->q, id, &c->m->arena, &found, error);
+
+    return rc != HF_OK
+               ? rc
+               : refuse_state(c, found.place.state,
+                              "the message was over its time, and is set aside", error);
+}
+
 /* One message. The first that is changed is the one that the answer shows. */
 static int change_one(struct change *c, struct message_id id,
                       struct op_modify_reply *out, struct op_error *error)
@@ -215,9 +228,7 @@ static int change_one(struct change *c, struct message_id id,
         remove_message(c, id.low, &found);
         found.place = (struct place){.state = MESSAGE_DELETED};
     } else if (!move(c, id.low, &found)) {
-        error->gone = GONE_EXPIRED;
-        return refuse(&c->m->arena, error, HF_E_MESSAGE_NOT_FOUND, element_of(c->op),
-                      "the message was over its time and is removed");
+        return refuse_expired(c, id, error);
     }
     c->m->chain = machine_mix(c->m->chain, id.low);
     if (out->count++ == 0) {

@@ -7,6 +7,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/calendar.h"
 #include "raftlog/due.h"
+#include "raftlog/pause.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 
@@ -417,7 +418,8 @@ static void fire_one(struct machine *m, struct queue *q, struct recur *r,
     struct op_send_result result;
 
     memset(&result, 0, sizeof result);
-    if (op->overlap == OVERLAP_SKIP && is_there(m, q, r)) {
+    if (pause_holds(m, q, PAUSE_SEND) ||
+        (op->overlap == OVERLAP_SKIP && is_there(m, q, r))) {
         r->skipped++;
         return;
     }

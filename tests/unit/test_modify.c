@@ -267,6 +267,38 @@ static void retry_keeps_its_place(void **state)
     assert_int_equal(rig_receive(r, "q", 1)->messages[0].id.low, second);
 }
 
+/* What a change finds over its time goes the way of what expires: here to the
+ * dead-letter queue, which the answer says; with no room there it is set aside. */
+static void change_of_an_expired_message_is_told(void **state)
+{
+    struct rig *r = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+    struct op_reply *reply;
+    struct op_modify op;
+    uint64_t id;
+
+    assert_int_equal(rig_create_with(r, "d", "max_messages", 1ll, NULL), HF_OK);
+    assert_int_equal(rig_create_with(r, "q", "retention", 60000ll, NULL), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "d"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_expire", "dead_letter"), HF_OK);
+    for (int full = 0; full < 2; full++) {
+        id = rig_send(r, "q", "x");
+        r->now_ms += 60000;
+        op = by_id(MODIFY_SET_PRIORITY, id);
+        op.priority = 1;
+        reply = modify(r, op);
+        if (full) {
+            expect_refused(reply, HF_E_INVALID_ARGUMENT, MESSAGE_PARKED);
+        } else {
+            assert_int_equal(reply->error.status, HF_E_MESSAGE_NOT_FOUND);
+            assert_int_equal(reply->error.gone, GONE_DEAD_LETTERED);
+        }
+        rig_verify(r);
+    }
+    purge.queue_purge.queue = slice_text("q");
+    (void)rig_apply(r, &purge);
+}
+
 static void fire_now_is_at_once(void **state)
 {
     struct rig *r = *state;
@@ -749,6 +781,7 @@ int main(void)
         T(reschedule_has_the_bounds_of_a_send),
         T(ttl_moves_with_the_due_time),
         T(retry_keeps_its_place),
+        T(change_of_an_expired_message_is_told),
         T(fire_now_is_at_once),
         T(priority_is_changed),
         T(parked_and_versions_are_respected),

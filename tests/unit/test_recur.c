@@ -396,6 +396,26 @@ static void full_queues_skip_firings(void **state)
     assert_int_equal(ready(r), 1);
 }
 
+/* A queue that is paused takes firings no more than sends. */
+static void paused_queues_skip_firings(void **state)
+{
+    struct rig *r = *state;
+    struct op_request pause = {.op = OP_PAUSE};
+    int64_t base = r->now_ms;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    (void)set_every(r, 5000, CATCH_UP_ALL);
+    pause.pause = (struct op_pause){.queue = slice_text("q"), .mode = PAUSE_SEND};
+    pause.pause.until = (struct optional_ms){true, base + 12000};
+    assert_int_equal(rig_apply(r, &pause)->error.status, HF_OK);
+    at(r, base + 5000);
+    at(r, base + 10000);
+    assert_int_equal(ready(r), 0);
+    assert_int_equal(info(r)->skipped, 2);
+    at(r, base + 15000);
+    assert_int_equal(ready(r), 1);
+}
+
 /* ---- calendars ---- */
 
 /* 2:30 in Berlin, through both changes of the clock of 2026; the zone comes with the
@@ -595,6 +615,7 @@ int main(void)
         T(overlap_sees_this_queue_only),
         T(until_and_count_end_a_rule),
         T(full_queues_skip_firings),
+        T(paused_queues_skip_firings),
         T(calendar_follows_its_zone),
         T(bad_rules_are_refused),
         T(rules_are_listed_in_pages),
