@@ -24,6 +24,7 @@
 #define LIMIT_CURSOR 256u
 #define LIMIT_RETRY_SETTINGS 16u        /* pairs of a message's own retry policy */
 #define LIMIT_RETRY_STEPS 16u           /* delays in a retry policy's list */
+#define LIMIT_RETRY_STEPS_TEXT 255u     /* the same list as the text of a queue attribute */
 #define LIMIT_RECEIPT 96u               /* what a request may carry as a receipt; ours have 31 bytes */
 #define LIMIT_REASON 256u               /* a failure reason; longer ones are cut */
 #define LIMIT_ACTOR 64u                 /* consumer or producer name */

@@ -3,6 +3,7 @@
 
 #include "proto/check.h"
 #include "proto/pack.h"
+#include "raftlog/retry.h"
 #include "raftlog/refuse.h"
 
 #include <stdio.h>
@@ -30,14 +31,15 @@ const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a)
 /* Where the bytes of a text are. */
 static uint8_t *text_of(struct queue_config *c, enum queue_attribute a)
 {
-    CHECK(a == QUEUE_dead_letter);
-    return c->dead_letter;
+    CHECK(a == QUEUE_dead_letter || a == QUEUE_retry_steps);
+    return a == QUEUE_dead_letter ? c->dead_letter : c->retry_steps;
 }
 
 struct slice queue_config_text(const struct queue_config *c, enum queue_attribute a)
 {
-    CHECK(a == QUEUE_dead_letter);
-    return slice_of(c->dead_letter, (size_t)c->value[a]);
+    CHECK(a == QUEUE_dead_letter || a == QUEUE_retry_steps);
+    return slice_of(a == QUEUE_dead_letter ? c->dead_letter : c->retry_steps,
+                    (size_t)c->value[a]);
 }
 
 bool queue_config_set_text(struct queue_config *c, enum queue_attribute a,
@@ -146,6 +148,15 @@ static int refuse_value(const struct queue_attribute_info *info, struct arena *a
                                      info->name, info->choices);
         break;
     case ATTRIBUTE_TEXT:
+        if (info->number == attribute_table[QUEUE_retry_steps].number) {
+            error->message = refuse_text(
+                arena,
+                "attribute %s must be a list of 1 to %u waits of 0 to %lld ms, as in "
+                "1s 10s 5m (units ms, s, m, h, d; at most %lld bytes)",
+                info->name, LIMIT_RETRY_STEPS, (long long)LIMIT_DELAY_HARD_MS,
+                (long long)info->high);
+            break;
+        }
         error->message =
             refuse_text(arena,
                         "attribute %s must be text of %lld to %lld "
@@ -185,6 +196,27 @@ static int choice_of(const char *choices, struct slice text)
     return -1;
 }
 
+/* One wait alone may be a number: it looks like one on a command line. */
+static int read_steps(const struct pack_scalar *scalar, struct queue_config *c)
+{
+    int64_t steps[LIMIT_RETRY_STEPS];
+    struct slice text = scalar->bytes;
+    char number[24];
+    uint32_t count;
+
+    if (scalar->type == PACK_INT && !scalar->number.negative) {
+        (void)snprintf(number, sizeof number, "%llu",
+                       (unsigned long long)scalar->number.value);
+        text = slice_text(number);
+    } else if (scalar->type != PACK_TEXT && scalar->type != PACK_BYTES) {
+        return HF_E_INVALID_ARGUMENT;
+    }
+    return (text.len == 0 || retry_read_steps(text, steps, &count)) &&
+                   queue_config_set_text(c, QUEUE_retry_steps, text)
+               ? HF_OK
+               : HF_E_INVALID_ARGUMENT;
+}
+
 static int read_value(const struct pack_scalar *scalar, enum queue_attribute a,
                       struct queue_config *c)
 {
@@ -205,6 +237,9 @@ static int read_value(const struct pack_scalar *scalar, enum queue_attribute a,
         *value = choice_of(info->choices, scalar->bytes);
         return *value >= 0 ? HF_OK : HF_E_INVALID_ARGUMENT;
     case ATTRIBUTE_TEXT:
+        if (a == QUEUE_retry_steps) {
+            return read_steps(scalar, c);
+        }
         return (scalar->type == PACK_TEXT || scalar->type == PACK_BYTES) &&
                        queue_config_set_text(c, a, scalar->bytes)
                    ? HF_OK
@@ -268,6 +303,11 @@ int queue_config_parse(struct slice attributes, struct arena *arena,
         } else if (read_value(&scalar, (enum queue_attribute)a, &parsed) != HF_OK) {
             return refuse_value(&attribute_table[a], arena, error);
         }
+    }
+    if (parsed.value[QUEUE_retry] == RETRY_STEPS &&
+        parsed.value[QUEUE_retry_steps] == 0) {
+        return refuse(arena, error, HF_E_INVALID_ARGUMENT, "retry_steps",
+                      "retry = steps needs retry_steps, the waits, as in 1s 10s 5m");
     }
     *c = parsed;
     return HF_OK;

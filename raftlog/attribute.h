@@ -53,7 +53,7 @@ enum attribute_type {
       "a receipt is refused once its deadline has passed")                             \
     X(priority_default, 14, COUNT, 8, 1, LIMIT_PRIORITY, "", 2,                        \
       "priority of a message that is sent without one; 1 goes first")                  \
-    X(retry, 15, ENUM, 0, 0, 2, "exponential|fixed|linear", 2,                         \
+    X(retry, 15, ENUM, 0, 0, 3, "exponential|fixed|linear|steps", 2,                   \
       "how the wait before a retry grows with the failures")                           \
     X(retry_initial, 16, MS, 1000, 0, LIMIT_DELAY_HARD_MS, "", 2,                      \
       "wait after the first failure")                                                  \
@@ -66,6 +66,9 @@ enum attribute_type {
     X(dead_letter, 20, TEXT, 0, 0, LIMIT_QUEUE_NAME, "", 3,                            \
       "the queue that messages move to when they are given up; empty: they are "       \
       "parked")                                                                        \
+    X(retry_steps, 60, TEXT, 0, 0, LIMIT_RETRY_STEPS_TEXT, "", 3,                      \
+      "the waits after the first failure, the second, ... (retry = steps), as in 1s "  \
+      "10s 5m; the last one repeats")                                                  \
     X(max_inflight_per_group, 30, COUNT, 1, 1, LIMIT_BATCH, "", 3,                     \
       "how many messages of a group are leased at once; 1: one receiver at a time, "   \
       "which may take several in one receive")                                         \
@@ -101,7 +104,7 @@ enum queue_attribute {
 };
 
 enum { OVERFLOW_REFUSE = 0, OVERFLOW_CLAMP = 1, OVERFLOW_DELIVER_NOW = 2 };
-enum { RETRY_EXPONENTIAL = 0, RETRY_FIXED = 1, RETRY_LINEAR = 2 };
+enum { RETRY_EXPONENTIAL = 0, RETRY_FIXED = 1, RETRY_LINEAR = 2, RETRY_STEPS = 3 };
 enum { FAIR_NONE = 0, FAIR_GROUP = 1 };
 enum { GROUP_CONTINUES = 0, GROUP_BLOCKS = 1 };
 enum { EXPIRE_DELETES = 0, EXPIRE_DEAD_LETTERS = 1 };
@@ -125,6 +128,7 @@ const struct queue_attribute_info *queue_attribute_info(enum queue_attribute a);
 struct queue_config {
     int64_t value[QUEUE_ATTRIBUTES];
     uint8_t dead_letter[LIMIT_QUEUE_NAME];
+    uint8_t retry_steps[LIMIT_RETRY_STEPS_TEXT];
 };
 
 /* A text attribute; borrowed from the config. */

@@ -8,7 +8,8 @@
 
 #define HOT_BYTES 256u
 #define CONFIG_BYTES_MAX                                                               \
-    (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u + LIMIT_QUEUE_NAME)
+    (2u + 4u + LIMIT_QUEUE_NAME + QUEUE_ATTRIBUTES * 12u + LIMIT_QUEUE_NAME +     \
+     LIMIT_RETRY_STEPS_TEXT)
 
 bool queue_name_valid(struct slice name)
 {

@@ -18,6 +18,13 @@ bool model_differ(struct model *m, const char *format, ...)
     return false;
 }
 
+const struct model_steps model_steps[MODEL_STEPS] = {
+    {"", 0, {0}},
+    {"300", 1, {300}},
+    {"100,2s 1m", 3, {100, 2000, 60000}},
+    {"0 0 5000 20ms", 4, {0, 0, 5000, 20}},
+};
+
 void model_config_defaults(struct model_config *c)
 {
     *c = (struct model_config){.lease = 30000,
@@ -991,7 +998,12 @@ static bool expect_settle(struct model *m, const struct op_settle_result *got,
 static int64_t policy_wait(const struct model_config *c, uint32_t failures)
 {
     double wait = (double)c->retry_initial;
+    const struct model_steps *steps = &model_steps[c->retry_steps];
 
+    if (c->retry == 3) {
+        return steps->ms[(int)failures < steps->count ? failures - 1
+                                                      : (uint32_t)steps->count - 1];
+    }
     if (c->retry == 2) {
         wait *= failures;
     }

@@ -25,7 +25,19 @@ struct model_config {
         max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
         retry_max, retry_jitter, dedup_window, dedup_scope, dedup_mode, max_push_back;
     char dead_letter[16]; /* a name, zero-filled */
+    int64_t retry_steps;  /* which of model_steps */
 };
+
+#define MODEL_STEPS 4
+
+/* Lists of waits: as the wire has them, and what they come to. */
+struct model_steps {
+    const char *text;
+    int count;
+    int64_t ms[4];
+};
+
+extern const struct model_steps model_steps[MODEL_STEPS]; /* [0]: none */
 
 struct model_message {
     uint64_t id;

@@ -111,7 +111,7 @@ static const struct attribute_draw attribute_draws[] = {
 static struct slice draw_attributes(struct episode *e, struct model_config *config)
 {
     static const char *const overflow[] = {"refuse", "clamp", "deliver_now"};
-    static const char *const retry[] = {"exponential", "fixed", "linear"};
+    static const char *const retry[] = {"exponential", "fixed", "linear", "steps"};
     static const char *const dedup[] = {"window", "until_done", "replace"};
     static const char *const by[] = {"failures", "deliveries"};
     struct op_buffer pairs = {0};
@@ -137,7 +137,13 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
         count++;
     }
     if (one_in(e, 6)) {
-        config->retry = (int64_t)below(e, 3);
+        config->retry = (int64_t)below(e, 4);
+        if (config->retry == 3) {
+            config->retry_steps = 1 + (int64_t)below(e, MODEL_STEPS - 1);
+            pack_text(&pairs, slice_text("retry_steps"));
+            pack_text(&pairs, slice_text(model_steps[config->retry_steps].text));
+            count++;
+        }
         pack_text(&pairs, slice_text("retry"));
         pack_text(&pairs, slice_text(retry[config->retry]));
         count++;

@@ -178,8 +178,9 @@ static void packed_attributes_are_parsed_to_the_same(void **state)
             queue_attribute_info((enum queue_attribute)a);
 
         if (info->type == ATTRIBUTE_TEXT) {
-            assert_true(
-                queue_config_set_text(&c, (enum queue_attribute)a, slice_text("d-q")));
+            assert_true(queue_config_set_text(
+                &c, (enum queue_attribute)a,
+                slice_text(a == QUEUE_retry_steps ? "1s 2m" : "d-q")));
         } else {
             c.value[a] = info->high;
         }
@@ -211,8 +212,8 @@ static void texts_are_bounded_and_compared(void **state)
     memset(longest, 'x', LIMIT_QUEUE_NAME);
     assert_int_equal(
         parse(r, rig_attribute_text(r, "dead_letter", longest), &c, &error), HF_OK);
-    assert_true(slice_equal(queue_config_text(&c, QUEUE_dead_letter),
-                            slice_text(longest)));
+    assert_true(
+        slice_equal(queue_config_text(&c, QUEUE_dead_letter), slice_text(longest)));
     longest[LIMIT_QUEUE_NAME] = 'x';
     assert_int_equal(
         parse(r, rig_attribute_text(r, "dead_letter", longest), &c, &error),

@@ -1,5 +1,6 @@
 /* test_lease.c: receipts, acks, extends, and how an attempt ends. */
 #include "proto/pack.h"
+#include "raftlog/retry.h"
 #include "tests/lib/rig.h"
 
 #include <setjmp.h>
@@ -313,6 +314,122 @@ static void message_may_bring_its_own_policy(void **state)
     op_buffer_done(&b);
 }
 
+/* The next failure of the message waits so long. */
+static void fail_and_wait(struct rig *r, int64_t wait_ms)
+{
+    struct op_settle_result *done =
+        rig_settle(r, "q", SETTLE_FAIL, take(r, "q", 1000), -1);
+
+    assert_int_equal(done->error.status, HF_OK);
+    assert_int_equal(done->next_visible_at, wait_ms != 0 ? r->now_ms + wait_ms : 0);
+    r->now_ms += wait_ms;
+    (void)rig_fire_due(r);
+}
+
+/* The list of the queue, then its last wait again and again, beyond retry_max. */
+static void steps_are_waited_one_after_the_other(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_create_with(r, "q", "retry_jitter", 0ll, NULL), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "retry", "steps"), HF_E_INVALID_ARGUMENT);
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", " 50,2s  3m 1h,"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "retry", "steps"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", ""), HF_E_INVALID_ARGUMENT);
+    (void)rig_send(r, "q", "x");
+    fail_and_wait(r, 50);
+    fail_and_wait(r, 2000);
+    fail_and_wait(r, 180000);
+    fail_and_wait(r, 3600000);
+    fail_and_wait(r, 3600000);
+    /* A change takes effect at once; a number alone is a list of one. */
+    assert_int_equal(rig_set(r, "q", "retry_steps", 7000), HF_OK);
+    fail_and_wait(r, 7000);
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", "0 0"), HF_OK);
+    fail_and_wait(r, 0);
+    rig_checkpoint(r);
+    rig_reopen(r);
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", "1d"), HF_OK);
+    fail_and_wait(r, 86400000);
+}
+
+/* A list is numbers with units; nothing else, not too many, not too long. */
+static void bad_steps_are_refused(void **state)
+{
+    struct rig *r = *state;
+    static const char *const bad[] = {
+        " ",      "x",   "1x",           "1 2 x",          "-1",  "1.5s", "s",
+        "1s2s",   ", ,", "315360000001", "999999999999d", "1 ms", "1;2",
+        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17"};
+    int64_t steps[LIMIT_RETRY_STEPS];
+    uint32_t count;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(rig_set_text(r, "q", "retry_steps", bad[i]),
+                         HF_E_INVALID_ARGUMENT);
+    }
+    assert_int_equal(rig_set(r, "q", "retry_steps", -1), HF_E_INVALID_ARGUMENT);
+    assert_true(retry_read_steps(slice_text("0 1ms 1s 1m 1h 3650d 315360000000"), steps,
+                                 &count));
+    assert_int_equal(count, 7);
+    assert_int_equal(steps[1], 1);
+    assert_int_equal(steps[5], LIMIT_DELAY_HARD_MS);
+    assert_int_equal(steps[6], LIMIT_DELAY_HARD_MS);
+    assert_true(retry_read_steps(slice_text("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"),
+                                 steps, &count));
+    assert_int_equal(count, 16);
+}
+
+/* A message's own list, as an array or as a text, whatever the queue has. */
+static void message_may_bring_its_own_steps(void **state)
+{
+    struct rig *r = *state;
+    struct op_buffer b = {0};
+    struct op_send_entry e = {.body = slice_text("x")};
+    struct op_request send = {.op = OP_SEND};
+
+    assert_int_equal(rig_create_with(r, "q", "retry_jitter", 0ll, NULL), HF_OK);
+    send.send.queue = slice_text("q");
+    send.send.entries = &e;
+    send.send.count = 1;
+    for (int text = 0; text < 2; text++) {
+        b.len = 0;
+        pack_map(&b, 2);
+        pack_text(&b, slice_text("steps"));
+        if (text != 0) {
+            pack_text(&b, slice_text("10ms 20s"));
+        } else {
+            pack_array(&b, 2);
+            pack_int(&b, 10);
+            pack_int(&b, 20000);
+        }
+        pack_text(&b, slice_text("policy"));
+        pack_text(&b, slice_text("steps"));
+        e.retry = slice_of(b.data, b.len);
+        assert_int_equal(rig_apply(r, &send)->send.results[0].error.status, HF_OK);
+        fail_and_wait(r, 10);
+        fail_and_wait(r, 20000);
+        fail_and_wait(r, 20000);
+        (void)rig_settle(r, "q", SETTLE_ACK, take(r, "q", 1000), -1);
+    }
+    /* Without a list, here or there. */
+    b.len = 0;
+    pack_map(&b, 1);
+    pack_text(&b, slice_text("policy"));
+    pack_text(&b, slice_text("steps"));
+    e.retry = slice_of(b.data, b.len);
+    assert_int_equal(rig_apply(r, &send)->send.results[0].error.status,
+                     HF_E_INVALID_ARGUMENT);
+    /* With the queue's; when that is taken away, the queue's policy counts. */
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", "5s"), HF_OK);
+    assert_int_equal(rig_apply(r, &send)->send.results[0].error.status, HF_OK);
+    fail_and_wait(r, 5000);
+    assert_int_equal(rig_set_text(r, "q", "retry_steps", ""), HF_OK);
+    fail_and_wait(r, 2000);
+    op_buffer_done(&b);
+}
+
 /* A lease cannot be extended for ever: cut and said so, then refused. */
 static void lease_total_is_capped(void **state)
 {
@@ -620,6 +737,9 @@ int main(void)
         T(release_counts_nothing_and_keeps_the_place),
         T(failures_wait_by_policy),
         T(message_may_bring_its_own_policy),
+        T(steps_are_waited_one_after_the_other),
+        T(bad_steps_are_refused),
+        T(message_may_bring_its_own_steps),
         T(lease_total_is_capped),
         T(lease_of_zero_is_over_at_once),
         T(absurd_leases_are_refused),

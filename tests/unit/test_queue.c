@@ -112,8 +112,14 @@ static void all_attributes_come_back(void **state)
             queue_attribute_info((enum queue_attribute)a);
 
         if (info->type == ATTRIBUTE_TEXT) {
-            assert_true(
-                queue_config_set_text(&c, (enum queue_attribute)a, slice_text("d")));
+            assert_true(queue_config_set_text(
+                &c, (enum queue_attribute)a,
+                slice_text(a == QUEUE_retry_steps
+                               ? "1111111111ms 1111111112ms 1111111113ms 1111111114ms "
+                                 "1111111115ms 1111111116ms 1111111117ms 1111111118ms "
+                                 "1111111119ms 1111111121ms 1111111122ms 1111111123ms "
+                                 "1111111124ms 1111111125ms 1111111126ms 1111111127ms"
+                               : "d")));
         } else {
             c.value[a] = info->fallback != info->high ? info->high : info->low;
         }
