@@ -8,7 +8,7 @@
  * The raw field map of a request is what its command carries. Encoded anew are a
  * receive that is offered less than it asked for, with the smaller max; and a rule by a
  * calendar, with its time zone compiled. */
-#include "broker/dispatch.h"
+#include "broker/dispatch_inside.h"
 #include "broker/zoneinfo.h"
 #include "proto/check.h"
 #include "proto/planted.h"
@@ -17,60 +17,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What one request may decode to: LIMIT_BATCH entries of a send are the largest. */
-#define DISPATCH_ARENA_BYTES (8u << 20)
+static void on_offer(void *ctx, struct waiter *w, uint32_t max)
+{
+    if (WAITING_OF(w)->request.op == OP_SUBSCRIBE) {
+        subscription_on_offer(ctx, w, max);
+    } else {
+        receive_on_offer(ctx, w, max);
+    }
+}
 
-/* Advice with a retriable refusal. */
-#define RETRY_BUSY_MS 100
-#define RETRY_FULL_MS 1000
+static void on_timeout(void *ctx, struct waiter *w)
+{
+    if (WAITING_OF(w)->request.op == OP_SUBSCRIBE) {
+        subscription_on_timeout(ctx, w);
+    } else {
+        receive_on_timeout(ctx, w);
+    }
+}
 
-struct request {
-    struct dispatch *dispatch;
-    struct dispatch_session *session; /* NULL once it is closed */
-    struct request *prev;
-    struct request *next;
-    uint64_t id;
-    uint64_t start_ns;
-    enum op_code op;
-    uint8_t (*settled)[RECEIPT_BYTES]; /* OP_TX: receipts that it ends; NULL = none */
-    uint32_t settled_count;
-};
-
-/* A receive keeps its field map for later claims. */
-struct receive {
-    struct request request;
-    struct waiter waiter;
-    uint64_t parked_ns; /* 0 = it never had to wait */
-    bool claiming;      /* its command is on its way */
-    bool parked;        /* stands in line; counted in session.waiting */
-    struct slice filter; /* in fields; absent: every message */
-    uint32_t fields_len;
-    uint8_t fields[];
-};
-
-struct dispatch {
-    struct dispatch_config config;
-    struct metrics *metrics;
-    struct raftlog *log;
-    struct leader *leader;
-    struct random random;
-    struct arena arena;       /* of the request at hand */
-    struct op_buffer scratch; /* fields encoded anew */
-    bool stopping;
-    uint64_t in_flight;
-};
-
-#define RECEIVE_OF(w)                                                                  \
-    ((struct receive *)(void *)((char *)(w)-offsetof(struct receive, waiter)))
-
-static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max);
-static void receive_on_timeout(void *ctx, struct waiter *w);
-static void receive_on_gone(void *ctx, struct waiter *w, int status);
+static void on_gone(void *ctx, struct waiter *w, int status)
+{
+    if (WAITING_OF(w)->request.op == OP_SUBSCRIBE) {
+        subscription_on_gone(ctx, w, status);
+    } else {
+        receive_on_gone(ctx, w, status);
+    }
+}
 
 const struct leader_callbacks dispatch_leader_callbacks = {
-    .offer = receive_on_offer,
-    .timeout = receive_on_timeout,
-    .gone = receive_on_gone,
+    .offer = on_offer,
+    .timeout = on_timeout,
+    .gone = on_gone,
 };
 
 int dispatch_open(const struct dispatch_config *config, struct metrics *metrics,
@@ -134,7 +111,7 @@ static struct op_stamp dispatch_stamp(struct dispatch *d)
 }
 
 /* An answer under construction: everything but its content. */
-static struct op_reply reply_begin(struct dispatch *d, uint64_t id, enum op_code op)
+struct op_reply reply_begin(struct dispatch *d, uint64_t id, enum op_code op)
 {
     struct op_reply reply;
 
@@ -166,7 +143,7 @@ static int64_t retry_advice(const struct dispatch *d, int status)
 
 /* Turn the answer into a refusal. "Not the leader" becomes what the client can use: the
  * leader's address, or that there is none. */
-static void reply_refuse(struct dispatch *d, struct op_reply *reply, int status)
+void reply_refuse(struct dispatch *d, struct op_reply *reply, int status)
 {
     reply->error.status = status;
     if (status == HF_E_NOT_LEADER || status == HF_E_NO_LEADER) {
@@ -190,7 +167,7 @@ static void reply_refuse(struct dispatch *d, struct op_reply *reply, int status)
 }
 
 /* Returns the microseconds since the request was read. */
-static uint64_t session_send(struct dispatch *d, struct dispatch_session *s,
+uint64_t session_send(struct dispatch *d, struct dispatch_session *s,
                              const struct op_reply *reply, uint64_t start_ns)
 {
     uint64_t us = (uv_hrtime() - start_ns) / 1000;
@@ -201,7 +178,7 @@ static uint64_t session_send(struct dispatch *d, struct dispatch_session *s,
 }
 
 /* Refuse a request at once. `error` (may be NULL) holds the details. */
-static void session_refuse(struct dispatch *d, struct dispatch_session *s,
+void session_refuse(struct dispatch *d, struct dispatch_session *s,
                            const struct op_request *request, int status,
                            const struct op_error *error, uint64_t start_ns)
 {
@@ -216,7 +193,7 @@ static void session_refuse(struct dispatch *d, struct dispatch_session *s,
 
 /* ---- requests that wait ---- */
 
-static void request_begin(struct dispatch *d, struct dispatch_session *s,
+void request_begin(struct dispatch *d, struct dispatch_session *s,
                           struct request *r, uint64_t id, enum op_code op,
                           uint64_t start_ns)
 {
@@ -241,7 +218,7 @@ static void request_begin(struct dispatch *d, struct dispatch_session *s,
 }
 
 /* Out of its session's list, without an answer. */
-static void request_unlink(struct request *r)
+void request_unlink(struct request *r)
 {
     struct dispatch_session *s = r->session;
 
@@ -264,7 +241,7 @@ static void request_unlink(struct request *r)
 }
 
 /* Answer, if anybody is still there, and free. Returns like session_send. */
-static uint64_t request_answer(struct request *r, const struct op_reply *reply)
+uint64_t request_answer(struct request *r, const struct op_reply *reply)
 {
     struct dispatch_session *s = r->session;
     uint64_t us = 0;
@@ -278,7 +255,7 @@ static uint64_t request_answer(struct request *r, const struct op_reply *reply)
     return us;
 }
 
-static void request_refuse(struct request *r, int status)
+void request_refuse(struct request *r, int status)
 {
     struct op_reply reply = reply_begin(r->dispatch, r->id, r->op);
 
@@ -326,7 +303,7 @@ static void count_outcome(struct metrics *m, const struct op_reply *reply)
 
 /* The outcome of the machine as the answer to this request: a copy of the top, the rest
  * is borrowed. */
-static struct op_reply outcome_reply(struct request *r, const struct op_reply *outcome)
+struct op_reply outcome_reply(struct request *r, const struct op_reply *outcome)
 {
     struct op_reply reply = *outcome;
 
@@ -358,7 +335,7 @@ static void request_on_done(void *ctx, int status, const struct op_reply *outcom
     histogram_add(&m->commit, request_answer(r, &reply));
 }
 
-static struct command command_of(struct dispatch *d, const struct dispatch_session *s,
+struct command command_of(struct dispatch *d, const struct dispatch_session *s,
                                  enum op_code op, struct slice fields)
 {
     struct command command = {
@@ -405,7 +382,7 @@ static void release_leases(struct dispatch *d, struct slice queue,
 
 /* The receiver was gone before its messages were leased: as if they had never been
  * handed out. */
-static void release_undelivered(struct dispatch *d,
+void release_undelivered(struct dispatch *d,
                                 const struct op_receive_reply *receive)
 {
     struct op_settle_entry entries[LIMIT_BATCH];
@@ -426,9 +403,7 @@ static void release_undelivered(struct dispatch *d,
     }
 }
 
-/* ---- receive ---- */
-
-static void session_hold(struct dispatch_session *s,
+void session_hold(struct dispatch_session *s,
                          const struct op_receive_reply *receive)
 {
     for (uint32_t i = 0; i < receive->count; i++) {
@@ -436,252 +411,9 @@ static void session_hold(struct dispatch_session *s,
     }
 }
 
-static void receive_park(struct receive *r, bool parked)
-{
-    struct dispatch_session *s = r->request.session;
-
-    if (r->parked != parked && s != NULL) {
-        s->waiting += parked ? 1 : (uint32_t)-1;
-    }
-    r->parked = parked;
-}
-
-static void receive_answer_empty(struct receive *r)
-{
-    struct dispatch *d = r->request.dispatch;
-    struct op_reply reply = reply_begin(d, r->request.id, OP_RECEIVE);
-
-    /* "There was nothing" is a read: only who surely leads may say it. */
-    if (!raftlog_may_read(d->log)) {
-        reply_refuse(d, &reply, HF_E_NOT_LEADER);
-    } else {
-        d->metrics->receives_empty++;
-    }
-    request_answer(&r->request, &reply);
-}
-
-static bool session_is_full(const struct dispatch_session *s)
+bool session_is_full(const struct dispatch_session *s)
 {
     return s->full != NULL && s->full(s->ctx);
-}
-
-static void receive_count_wait(struct receive *r)
-{
-    if (r->parked_ns != 0) {
-        histogram_add(&r->request.dispatch->metrics->wait,
-                      (uv_hrtime() - r->parked_ns) / 1000);
-    }
-}
-
-static void receive_on_claimed(void *ctx, int status, const struct op_reply *outcome)
-{
-    struct receive *r = ctx;
-    struct dispatch *d = r->request.dispatch;
-    struct op_reply reply;
-
-    r->claiming = false;
-    leader_claimed(d->leader, &r->waiter);
-    if (status != HF_OK) {
-        request_refuse(&r->request, status);
-        return;
-    }
-    reply = outcome_reply(&r->request, outcome);
-    if (reply.error.status == HF_OK && reply.receive.count == 0) {
-        d->metrics->claims_empty++;
-        if (r->request.session == NULL) {
-            request_answer(&r->request, &reply);
-        } else {
-            receive_park(r, true); /* unless a callback says otherwise */
-            leader_return(d->leader, &r->waiter);
-        }
-        return;
-    }
-    if (reply.error.status == HF_OK && r->request.session == NULL) {
-        release_undelivered(d, &reply.receive);
-    } else if (reply.error.status == HF_OK && session_is_full(r->request.session)) {
-        /* Its client asks for more than it reads: better given back than held here. */
-        release_undelivered(d, &reply.receive);
-        request_refuse(&r->request, HF_E_RATE_LIMITED);
-        return;
-    } else if (reply.error.status == HF_OK) {
-        d->metrics->messages_delivered += reply.receive.count;
-        receive_count_wait(r);
-        if (r->request.session->release_on_close) {
-            session_hold(r->request.session, &reply.receive);
-        }
-    }
-    request_answer(&r->request, &reply);
-}
-
-/* The field map with `max` in place of what was asked for. */
-static int receive_fields(struct dispatch *d, struct receive *r, uint32_t max,
-                          struct slice *fields)
-{
-    struct op_request request;
-    struct op_error error = {0};
-    struct arena arena;
-    int rc;
-
-    *fields = slice_of(r->fields, r->fields_len);
-    if (max == r->waiter.max) {
-        return HF_OK;
-    }
-    arena_init(&arena, DISPATCH_ARENA_BYTES);
-    rc = op_decode_fields(*fields, OP_RECEIVE, &arena, &request, &error);
-    if (rc == HF_OK) {
-        request.op = OP_RECEIVE;
-        request.receive.max = max;
-        d->scratch.len = 0;
-        rc = op_encode_fields(&request, &d->scratch);
-        *fields = slice_of(d->scratch.data, d->scratch.len);
-        if (rc != HF_OK) {
-            op_buffer_done(&d->scratch);
-        }
-    }
-    arena_done(&arena);
-    return rc;
-}
-
-/* A receive whose filter nothing passes does not enter the log. */
-static bool receive_could_take(struct dispatch *d, const struct receive *r)
-{
-    for (uint32_t i = 0; i < r->waiter.want_count; i++) {
-        if (machine_may_receive(raftlog_machine(d->log), r->waiter.wants[i].queue,
-                                r->filter)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Claim up to `max` messages; answers when that cannot even be proposed. */
-static void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
-{
-    struct dispatch *d = ctx;
-    struct receive *r = RECEIVE_OF(w);
-    struct command command;
-    struct slice fields;
-    int rc = receive_fields(d, r, max, &fields);
-
-    CHECK(!r->claiming);
-    receive_park(r, false);
-    if (!receive_could_take(d, r)) {
-        leader_claimed(d->leader, w);
-        receive_park(r, true); /* unless a callback says otherwise */
-        leader_return(d->leader, w);
-        return;
-    }
-    if (rc == HF_OK) {
-        command = command_of(d, r->request.session, OP_RECEIVE, fields);
-        rc = raftlog_propose(d->log, &command, receive_on_claimed, r);
-    }
-    if (rc != HF_OK) {
-        leader_claimed(d->leader, w);
-        request_refuse(&r->request, rc);
-        return;
-    }
-    r->claiming = true;
-}
-
-static void receive_on_timeout(void *ctx, struct waiter *w)
-{
-    (void)ctx;
-    receive_park(RECEIVE_OF(w), false);
-    receive_count_wait(RECEIVE_OF(w));
-    receive_answer_empty(RECEIVE_OF(w));
-}
-
-static void receive_on_gone(void *ctx, struct waiter *w, int status)
-{
-    (void)ctx;
-    receive_park(RECEIVE_OF(w), false);
-    request_refuse(&RECEIVE_OF(w)->request, status);
-}
-
-/* Numbers of the queues; what the machine says of them goes to the leader. Refuses into
- * `reply`. */
-static int receive_resolve(struct dispatch *d, const struct op_receive *op,
-                           struct receive *r, struct op_error *error)
-{
-    for (uint32_t i = 0; i < op->queue_count; i++) {
-        struct machine_queue q;
-        int rc = machine_find_queue(raftlog_machine(d->log), op->queues[i], &q);
-
-        if (rc != HF_OK) {
-            error->element = op->queues[i];
-            return rc;
-        }
-        leader_see(d->leader, &q);
-        r->waiter.wants[i].queue = q.number;
-    }
-    r->waiter.want_count = op->queue_count;
-    r->waiter.max = op->max;
-    return HF_OK;
-}
-
-static void receive_begin(struct dispatch *d, struct dispatch_session *s,
-                          const struct op_request *request, struct slice fields,
-                          uint64_t start_ns)
-{
-    const struct op_receive *op = &request->receive;
-    struct op_error error = {0};
-    struct receive *r;
-    int64_t deadline_ms = 0;
-    bool parked;
-    int rc;
-
-    if (s->waiting >= LIMIT_WAITERS_PER_CONNECTION ||
-        leader_waiters(d->leader) >= LIMIT_WAITERS) {
-        session_refuse(d, s, request, HF_E_TOO_MANY_WAITERS, NULL, start_ns);
-        return;
-    }
-    if (op->filter.data != NULL) {
-        rc = machine_check(raftlog_machine(d->log), request, &error);
-        if (rc != HF_OK) {
-            session_refuse(d, s, request, rc, &error, start_ns);
-            return;
-        }
-    }
-    r = malloc(sizeof *r + fields.len);
-    if (r == NULL) {
-        session_refuse(d, s, request, HF_E_MEMORY_LOW, NULL, start_ns);
-        return;
-    }
-    memset(r, 0, sizeof *r);
-    memcpy(r->fields, fields.data, fields.len);
-    r->fields_len = fields.len;
-    if (op->filter.data != NULL) {
-        r->filter = slice_of(r->fields + (op->filter.data - fields.data), op->filter.len);
-    }
-    rc = receive_resolve(d, op, r, &error);
-    if (rc != HF_OK) {
-        free(r);
-        session_refuse(d, s, request, rc, &error, start_ns);
-        return;
-    }
-    request_begin(d, s, &r->request, request->id, OP_RECEIVE, start_ns);
-    if (op->wait_ms > 0) {
-        /* Cluster time is cut to whole milliseconds: one more, so that no wait is too
-         * short. */
-        deadline_ms = raftlog_now_ms(d->log) + op->wait_ms + 1;
-    }
-    if (machine_knows_attempt(raftlog_machine(d->log), op)) {
-        /* For the case that nothing is held any more. */
-        r->waiter.timeout.deadline_ms = deadline_ms;
-        receive_on_offer(d, &r->waiter, op->max);
-        return;
-    }
-    rc = leader_wait(d->leader, &r->waiter, deadline_ms, &parked);
-    if (rc != HF_OK) {
-        request_refuse(&r->request, rc);
-    } else if (parked && deadline_ms == 0) {
-        leader_forget(d->leader, &r->waiter);
-        receive_answer_empty(r);
-    } else if (parked) {
-        receive_park(r, true);
-        r->parked_ns = start_ns;
-        d->metrics->receives_parked++;
-    }
 }
 
 /* ---- what any node answers ---- */
@@ -1083,6 +815,15 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_RECEIVE:
         receive_begin(d, s, request, fields, start_ns);
         break;
+    case OP_SUBSCRIBE:
+        subscription_begin(d, s, request, start_ns);
+        break;
+    case OP_CREDIT:
+        subscription_credit(d, s, request, start_ns);
+        break;
+    case OP_UNSUBSCRIBE:
+        subscription_end(d, s, request, start_ns);
+        break;
     case OP_RECUR_SET:
         propose_recur(d, s, request, start_ns);
         break;
@@ -1176,7 +917,9 @@ void dispatch_session_close(struct dispatch *d, struct dispatch_session *s)
         struct request *next = r->next;
         struct receive *receive = (struct receive *)(void *)r;
 
-        if (r->op == OP_RECEIVE && !receive->claiming) {
+        if (r->op == OP_SUBSCRIBE) {
+            subscription_close(d, r);
+        } else if (r->op == OP_RECEIVE && !receive->claiming) {
             leader_forget(d->leader, &receive->waiter);
             request_unlink(r);
             free(r);

@@ -141,6 +141,7 @@ static int answer_decode(struct answer *a, uint8_t *bytes, uint32_t len,
 /* Move every whole message from the reader to the strays. */
 static int wire_sort(struct wire *w)
 {
+    struct stray **at;
     struct slice m;
     int rc;
 
@@ -158,8 +159,10 @@ static int wire_sort(struct wire *w)
         memcpy(s->bytes, m.data, m.len);
         s->len = m.len;
         s->got_ms = probe_mono_ms();
-        s->next = w->strays;
-        w->strays = s;
+        s->next = NULL;
+        for (at = &w->strays; *at != NULL; at = &(*at)->next) {
+        }
+        *at = s; /* replies under one id stay in their order */
     }
     return rc;
 }

@@ -21,6 +21,8 @@ struct client {
     int64_t retry_after_ms;
     uint64_t first_message;
     uint64_t digest;
+    uint32_t pushed; /* messages of subscriptions */
+    bool more;
 };
 
 static struct client clients[6];
@@ -41,6 +43,10 @@ static void on_reply(void *ctx, const struct op_reply *reply)
     if (c->status == HF_OK && reply->op == OP_RECEIVE) {
         c->count = reply->receive.count;
         c->first_message = c->count > 0 ? reply->receive.messages[0].id.low : 0;
+    } else if (c->status == HF_OK && reply->op == OP_SUBSCRIBE) {
+        c->count = reply->subscribe.count;
+        c->pushed += reply->subscribe.count;
+        c->more = reply->subscribe.more;
     } else if (c->status == HF_OK && reply->op == OP_SEND) {
         c->count = reply->send.count;
     } else if (c->status == HF_OK && reply->op == OP_NODE_STATUS) {
@@ -618,6 +624,121 @@ static void messages_for_a_full_session_are_given_back(void **state)
     assert_int_equal(fake.queues[0].ready, 3);
 }
 
+/* ---- subscriptions ---- */
+
+static void subscribe(struct client *c, uint32_t credit, uint64_t id)
+{
+    struct op_request r = {.op = OP_SUBSCRIBE};
+
+    r.subscribe = (struct op_subscribe){.queue = slice_text("a"), .credit = credit};
+    assert_int_equal(ask(c, &r, id), HF_OK);
+}
+
+static void give_credit(struct client *c, uint64_t subscription, uint32_t credit)
+{
+    struct op_request r = {.op = OP_CREDIT};
+
+    r.credit = (struct op_credit){.subscription = subscription, .credit = credit};
+    assert_int_equal(ask(c, &r, 99), HF_OK);
+}
+
+static void messages_are_pushed_while_credit_lasts(void **state)
+{
+    (void)state;
+    subscribe(&clients[0], 3, 5);
+    assert_int_equal(clients[0].answers, 1);
+    assert_int_equal(clients[0].id, 5);
+    assert_true(clients[0].more);
+    send_messages(&clients[1], "a", 5, 2);
+    settle();
+    settle();
+    assert_int_equal(clients[0].pushed, 3);
+    assert_int_equal(fake.queues[0].ready, 2);
+    give_credit(&clients[0], 5, 10);
+    settle();
+    assert_int_equal(clients[0].pushed, 5);
+    assert_true(clients[0].more);
+    give_credit(&clients[0], 6, 1);
+    assert_int_equal(clients[0].status, HF_E_NOT_FOUND);
+}
+
+static void an_ended_subscription_says_so_once(void **state)
+{
+    struct op_request end = {.op = OP_UNSUBSCRIBE};
+
+    (void)state;
+    subscribe(&clients[0], 3, 5);
+    end.unsubscribe.subscription = 5;
+    assert_int_equal(ask(&clients[0], &end, 6), HF_OK);
+    assert_int_equal(clients[0].answers, 3); /* begun, over, unsubscribed */
+    assert_int_equal(clients[0].session.waiting, 0);
+    assert_int_equal(clients[0].session.in_flight, 0);
+    send_messages(&clients[1], "a", 1, 2);
+    settle();
+    assert_int_equal(clients[0].pushed, 0);
+    assert_int_equal(ask(&clients[0], &end, 7), HF_OK);
+    assert_int_equal(clients[0].status, HF_E_NOT_FOUND);
+}
+
+/* What is on its way when the subscription or the connection ends is given back. */
+static void a_claim_of_an_ended_subscription_is_given_back(void **state)
+{
+    struct op_request end = {.op = OP_UNSUBSCRIBE};
+
+    (void)state;
+    send_messages(&clients[1], "a", 2, 2);
+    settle();
+    subscribe(&clients[0], 1, 5); /* its claim is proposed at once */
+    end.unsubscribe.subscription = 5;
+    assert_int_equal(ask(&clients[0], &end, 6), HF_OK);
+    settle();
+    assert_int_equal(clients[0].pushed, 0);
+    assert_true(fake.last_settle.undelivered);
+    settle();
+    assert_int_equal(fake.queues[0].ready, 2);
+    subscribe(&clients[2], 1, 5);
+    dispatch_session_close(dispatch, &clients[2].session);
+    settle();
+    settle();
+    assert_int_equal(fake.queues[0].ready, 2);
+    assert_int_equal(dispatch_in_flight(dispatch), 0);
+}
+
+static void subscriptions_and_receives_share_a_line(void **state)
+{
+    (void)state;
+    subscribe(&clients[0], 10, 5);
+    receive(&clients[1], "a", 10, 10000, 5);
+    send_messages(&clients[2], "a", 4, 2);
+    settle();
+    settle();
+    assert_int_equal(clients[1].count, 2);
+    assert_int_equal(clients[0].pushed, 2);
+}
+
+static void the_end_of_a_term_ends_subscriptions(void **state)
+{
+    (void)state;
+    subscribe(&clients[0], 10, 5);
+    leader_end(leader);
+    assert_int_equal(clients[0].answers, 2);
+    assert_int_equal(clients[0].id, 5);
+    assert_int_not_equal(clients[0].status, HF_OK);
+}
+
+static void a_full_subscriber_loses_its_subscription(void **state)
+{
+    (void)state;
+    subscribe(&clients[0], 10, 5);
+    clients[0].session.full = always_full;
+    send_messages(&clients[1], "a", 3, 2);
+    settle();
+    assert_int_equal(clients[0].status, HF_E_RATE_LIMITED);
+    assert_int_equal(clients[0].pushed, 0);
+    settle();
+    assert_int_equal(fake.queues[0].ready, 3);
+}
+
 /* Receives that are served at once do not count as waiting. */
 static void many_receives_may_be_in_flight(void **state)
 {
@@ -871,6 +992,12 @@ int main(void)
         TEST(deleted_queue_answers_its_waiters),
         TEST(known_attempt_is_proposed_on_an_empty_queue),
         TEST(messages_for_a_full_session_are_given_back),
+        TEST(messages_are_pushed_while_credit_lasts),
+        TEST(an_ended_subscription_says_so_once),
+        TEST(a_claim_of_an_ended_subscription_is_given_back),
+        TEST(subscriptions_and_receives_share_a_line),
+        TEST(the_end_of_a_term_ends_subscriptions),
+        TEST(a_full_subscriber_loses_its_subscription),
         TEST(many_receives_may_be_in_flight),
         TEST(queue_may_be_used_in_one_breath_with_its_creation),
         TEST(waiter_whose_connection_ended_takes_nothing),

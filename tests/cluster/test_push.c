@@ -1,0 +1,188 @@
+/* test_push.c: subscriptions of real nodes. */
+#include "tests/lib/cases.h"
+
+#define BURST 500u
+
+static void subscribe(struct wire *w, const char *queue, const char *filter,
+                      uint32_t credit, uint64_t *id)
+{
+    struct op_request r = {.op = OP_SUBSCRIBE};
+    struct answer a = {0};
+
+    r.subscribe = (struct op_subscribe){
+        .queue = slice_text(queue), .credit = credit, .lease = {true, 60000}};
+    if (filter != NULL) {
+        r.subscribe.filter = slice_text(filter);
+    }
+    *id = wire_post(w, &r);
+    assert_true(*id != 0);
+    assert_status(wire_take(w, *id, OP_SUBSCRIBE, 5000, &a), HF_OK);
+    assert_status(a.reply.error.status, HF_OK);
+    assert_true(a.reply.subscribe.more);
+    assert_int_equal(a.reply.subscribe.count, 0);
+    answer_done(&a);
+}
+
+/* Messages of the next reply; 0: it was the last one. */
+static uint32_t next(struct wire *w, uint64_t id, struct answer *a)
+{
+    assert_status(wire_take(w, id, OP_SUBSCRIBE, 10000, a), HF_OK);
+    return a->reply.error.status == HF_OK && a->reply.subscribe.more
+               ? a->reply.subscribe.count
+               : 0;
+}
+
+/* Everything comes, in order, never more than the credit, with leases that hold. */
+static void pushed_in_order_while_credit_lasts(void **state)
+{
+    struct cluster *c = *state;
+    struct answer a = {0};
+    struct caller k;
+    struct wire *w;
+    uint64_t id;
+    uint32_t got = 0;
+    uint32_t acked = 0;
+
+    cluster_caller(c, &k, "push");
+    assert_status(queue_create(&k, "push", ""), HF_OK);
+    w = wire_open(c->ports[cluster_leader(c, 10000) - 1], "pushed");
+    assert_non_null(w);
+    subscribe(w, "push", NULL, 50, &id);
+    for (uint32_t i = 0; i < BURST; i++) {
+        char body[16];
+
+        snprintf(body, sizeof body, "%u", i);
+        assert_status(queue_text(&k, "push", body).status, HF_OK);
+    }
+    while (got < BURST) {
+        struct op_request credit = {.op = OP_CREDIT};
+        struct answer given = {0};
+        uint32_t count = next(w, id, &a);
+
+        assert_true(count > 0 && count <= 50);
+        for (uint32_t i = 0; i < count; i++) {
+            char body[16];
+            struct taken t;
+
+            taken_from(&t, &a, i);
+            snprintf(body, sizeof body, "%u", got++);
+            assert_string_equal(t.body, body);
+            assert_int_equal(t.deliveries, 1);
+            acked += queue_ack(&k, "push", t.receipt).status == HF_OK;
+        }
+        credit.credit = (struct op_credit){.subscription = id, .credit = count};
+        assert_status(wire_call(w, &credit, 5000, &given), HF_OK);
+        answer_done(&given);
+    }
+    assert_int_equal(acked, BURST);
+    assert_true(queue_until(&k, "push", 5000, queue_empty, 0));
+    answer_done(&a);
+    wire_close(w);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
+/* P-03: a subscriber that is gone costs nothing, and what it held comes back. */
+static void p03_a_gone_subscriber_costs_at_most_its_leases(void **state)
+{
+    struct cluster *c = *state;
+    struct answer a = {0};
+    struct caller k;
+    struct taken t;
+    struct wire *w;
+    uint64_t id;
+
+    cluster_caller(c, &k, "p03");
+    assert_status(queue_create(&k, "p03", ""), HF_OK);
+    w = wire_open_releasing(c->ports[cluster_leader(c, 10000) - 1], "gone");
+    assert_non_null(w);
+    subscribe(w, "p03", NULL, 1, &id);
+    assert_status(queue_text(&k, "p03", "1").status, HF_OK);
+    assert_int_equal(next(w, id, &a), 1);
+    wire_reset(w);
+    t = queue_take(&k, "p03", 5000, 60000);
+    assert_true(t.any);
+    assert_string_equal(t.body, "1");
+    assert_status(queue_text(&k, "p03", "2").status, HF_OK);
+    t = queue_take(&k, "p03", 5000, 60000);
+    assert_true(t.any);
+    assert_string_equal(t.body, "2");
+    assert_int_equal(t.deliveries, 1);
+    answer_done(&a);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
+static void a_filter_holds_for_what_is_pushed(void **state)
+{
+    struct cluster *c = *state;
+    struct op_send_entry red = {.tag = slice_text("red")};
+    struct op_send_entry blue = {.tag = slice_text("blue")};
+    struct answer a = {0};
+    struct caller k;
+    struct taken t;
+    struct wire *w;
+    uint64_t id;
+
+    cluster_caller(c, &k, "filter");
+    assert_status(queue_create(&k, "filter", ""), HF_OK);
+    w = wire_open(c->ports[cluster_leader(c, 10000) - 1], "filtered");
+    assert_non_null(w);
+    subscribe(w, "filter", "red || green", 10, &id);
+    assert_status(queue_send(&k, "filter", "b", 1, &blue).status, HF_OK);
+    assert_status(queue_send(&k, "filter", "r", 1, &red).status, HF_OK);
+    assert_int_equal(next(w, id, &a), 1);
+    taken_from(&t, &a, 0);
+    assert_string_equal(t.body, "r");
+    assert_int_equal(queue_stats(&k, "filter", NULL).ready, 1);
+    answer_done(&a);
+    wire_close(w);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
+/* The leader steps down: the last reply says so, with the hint. */
+static void stepping_down_ends_it_at_once(void **state)
+{
+    struct cluster *c = *state;
+    struct op_request transfer = {.op = OP_TRANSFER};
+    struct answer moved = {0};
+    struct answer a = {0};
+    struct caller k;
+    struct wire *w;
+    struct wire *admin;
+    uint64_t id;
+    int leader = cluster_leader(c, 10000);
+
+    cluster_caller(c, &k, "down");
+    assert_status(queue_create(&k, "down", ""), HF_OK);
+    leader = cluster_leader(c, 10000);
+    w = wire_open(c->ports[leader - 1], "pushed");
+    admin = wire_open(c->ports[leader - 1], "admin");
+    assert_non_null(w);
+    assert_non_null(admin);
+    subscribe(w, "down", NULL, 10, &id);
+    transfer.transfer.node = leader == 1 ? 2 : 1;
+    assert_status(wire_call(admin, &transfer, 10000, &moved), HF_OK);
+    assert_status(wire_take(w, id, OP_SUBSCRIBE, 5000, &a), HF_OK);
+    assert_true(a.reply.error.status == HF_E_NOT_LEADER ||
+                a.reply.error.status == HF_E_NO_LEADER);
+    answer_done(&a);
+    answer_done(&moved);
+    wire_close(w);
+    wire_close(admin);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_unit_test(pushed_in_order_while_credit_lasts),
+        cluster_unit_test(p03_a_gone_subscriber_costs_at_most_its_leases),
+        cluster_unit_test(a_filter_holds_for_what_is_pushed),
+        cluster_unit_test(stepping_down_ends_it_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, cluster_group_setup, cluster_group_teardown);
+}
