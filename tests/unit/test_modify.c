@@ -258,6 +258,10 @@ static void retry_keeps_its_place(void **state)
     second = rig_send(r, "q", "x");
     (void)rig_settle(r, "q", SETTLE_FAIL, rig_receive(r, "q", 1)->messages[0].receipt,
                      60000);
+    r->now_ms += 10;
+    expect_changed(modify(r, at(by_id(MODIFY_RESCHEDULE, first), r->now_ms + 5000)),
+                   first, 1);
+    r->now_ms += 10;
     reply = modify(r, by_id(MODIFY_FIRE_NOW, first));
     expect_changed(reply, first, 1);
     assert_int_equal(reply->modify.state, MESSAGE_READY);
