@@ -28,10 +28,20 @@ static void topic_is_pulled_by_three(void **state)
     cluster_agree(c);
 }
 
+/* An order is paid or given up, never both. */
+static void order_is_paid_or_given_up(void **state)
+{
+    struct cluster *c = *state;
+
+    run(c, "order_timeout", "orders");
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_unit_test(topic_is_pulled_by_three),
+        cluster_unit_test(order_is_paid_or_given_up),
     };
 
     return cmocka_run_group_tests(tests, cluster_group_setup, cluster_group_teardown);

