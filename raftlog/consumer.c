@@ -185,10 +185,8 @@ void consumer_used(struct machine *m, struct slice session)
 void consumer_hold(struct machine *m, const struct queue *q, uint64_t id,
                    struct slot *slot, int64_t deadline_ms, uint64_t number)
 {
-    const struct lent h = {.id = id,
-                           .epoch = slot->epoch,
-                           .queue = q->number,
-                           .deadline_ms = deadline_ms};
+    const struct lent h = {
+        .id = id, .epoch = slot->epoch, .queue = q->number, .deadline_ms = deadline_ms};
     uint8_t key[8];
     uint8_t value[8];
 
@@ -260,8 +258,8 @@ static bool is_asked_for(const struct op_heartbeat *op, const struct queue *q)
     return op->queue_count == 0;
 }
 
-static void tell_lost(struct machine *m, const struct queue *q,
-                      const struct lent *h, struct op_heartbeat_reply *reply)
+static void tell_lost(struct machine *m, const struct queue *q, const struct lent *h,
+                      struct op_heartbeat_reply *reply)
 {
     struct op_lost *lost = &reply->lost[reply->lost_count++];
     struct message message;
@@ -332,8 +330,7 @@ static void visit(struct machine *m, const struct apply *a, struct consumer *c,
         lent_drop(m, c->number, h);
         return;
     }
-    if (!is_asked_for(op, q) ||
-        (!h->told && q != NULL && extend(m, a, q, h, reply))) {
+    if (!is_asked_for(op, q) || (!h->told && q != NULL && extend(m, a, q, h, reply))) {
         return;
     }
     tell_lost(m, q, h, reply);
@@ -449,8 +446,7 @@ static void chore_one(struct machine *m, int64_t due_ms, uint64_t number,
     }
     next_ms = c.used_ms + LIMIT_CONSUMER_IDLE_MS;
     if (next_ms <= m->now_ms) {
-        next_ms =
-            has_lease(m, &c, budget) ? m->now_ms + LIMIT_CONSUMER_IDLE_MS : 0;
+        next_ms = has_lease(m, &c, budget) ? m->now_ms + LIMIT_CONSUMER_IDLE_MS : 0;
         if (next_ms == 0 && *budget == 0) {
             return;
         }

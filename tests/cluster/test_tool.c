@@ -645,6 +645,66 @@ static void bench_measures(void **state)
     cluster_agree(c);
 }
 
+/* A dedup id is sent once; a transaction is read line by line and done whole or not at
+ * all. */
+static void repeats_and_transactions(void **state)
+{
+    struct cluster *c = *state;
+    struct run r;
+    json_t *m;
+    char first[64];
+    char input[1024];
+
+    tool(c, 0, "queue create once --set dedup_window=1h");
+    tool(c, 0, "queue create out --set max_messages=1");
+    m = json_line(c, 0, 0, "send once one --dedup-id d1");
+    snprintf(first, sizeof first, "%s", json_string_value(json_object_get(m, "id")));
+    assert_true(json_is_false(json_object_get(m, "duplicate")));
+    json_decref(m);
+    m = json_line(c, 0, 0, "send once two --dedup-id d1");
+    assert_true(json_is_true(json_object_get(m, "duplicate")));
+    assert_string_equal(json_string_value(json_object_get(m, "id")), first);
+    json_decref(m);
+
+    m = json_line(c, 0, 0, "receive once");
+    snprintf(input, sizeof input,
+             "{\"do\": \"ack\", \"queue\": \"once\", \"receipt\": \"%s\"}\n\n"
+             "{\"do\": \"send\", \"queue\": \"out\", \"body\": \"a\", \"keys\": [\"k\"]}\n"
+             "{\"do\": \"send\", \"queue\": \"out\", \"body\": \"b\", \"delay\": \"1h\"}\n",
+             json_string_value(json_object_get(m, "receipt")));
+    json_decref(m);
+    tool_input(c, &r, input, strlen(input), "tx");
+    assert_int_equal(r.exit_code, 1);
+    assert_non_null(strstr(r.err, "item 3 (send out), nothing was done"));
+    run_done(&r);
+    tool(c, 0, "queue set out max_messages=0");
+    tool_input(c, &r, input, strlen(input), "--json tx");
+    assert_int_equal(r.exit_code, 0);
+    assert_non_null(strstr(r.out, "\"ack\""));
+    assert_non_null(strstr(r.out, "\"scheduled\""));
+    run_done(&r);
+    m = json_line(c, 0, 0, "stats out");
+    assert_int_equal(number(m, "ready"), 1);
+    assert_int_equal(number(m, "scheduled"), 1);
+    json_decref(m);
+    snprintf(input, sizeof input,
+             "{\"do\": \"cancel\", \"queue\": \"out\", \"key\": \"k\", "
+             "\"include_ready\": true}");
+    tool_input(c, &r, input, strlen(input), "tx");
+    assert_int_equal(r.exit_code, 0);
+    assert_non_null(strstr(r.out, "cancel out: 1 removed"));
+    run_done(&r);
+    /* What is no item is said before anything is sent. */
+    tool_input(c, &r, "{\"do\": \"dance\"}", 15, "tx");
+    assert_int_equal(r.exit_code, 2);
+    assert_non_null(strstr(r.err, "line 1"));
+    run_done(&r);
+    tool_input(c, &r, "ack", 3, "tx");
+    assert_int_equal(r.exit_code, 2);
+    run_done(&r);
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -659,6 +719,7 @@ int main(void)
         cluster_unit_test(status_and_exit_codes),
         cluster_unit_test(leadership_is_handed_over),
         cluster_unit_test(bench_measures),
+        cluster_unit_test(repeats_and_transactions),
     };
 
     return cmocka_run_group_tests(tests, cluster_group_setup, cluster_group_teardown);

@@ -28,7 +28,8 @@ static struct model_lent *next_lent(struct model *m, int session, uint64_t id,
     for (uint32_t i = 0; i < m->lent_count; i++) {
         struct model_lent *l = &m->lent[i];
 
-        if (l->session == session && (l->id > id || (l->id == id && l->epoch > epoch)) &&
+        if (l->session == session &&
+            (l->id > id || (l->id == id && l->epoch > epoch)) &&
             (best == NULL || l->id < best->id ||
              (l->id == best->id && l->epoch < best->epoch))) {
             best = l;
@@ -135,9 +136,8 @@ static bool extend(struct model *m, const struct op_heartbeat *op,
     if (m->settled.status == HF_OK && m->settled.state != MESSAGE_LEASED) {
         return true;
     }
-    if (m->settled.state != MESSAGE_LEASED || (m->settled.status != HF_OK &&
-                                               m->settled.status !=
-                                                   HF_E_LEASE_CAP_REACHED)) {
+    if (m->settled.state != MESSAGE_LEASED ||
+        (m->settled.status != HF_OK && m->settled.status != HF_E_LEASE_CAP_REACHED)) {
         return false;
     }
     *extended += m->settled.status == HF_OK;

@@ -171,6 +171,9 @@ static void note_seen(struct fake *f, const struct op_request *r)
         if (r->tx.session.len == 16) {
             memcpy(s->session, r->tx.session.data, 16);
         }
+    } else if (r->op == OP_HEARTBEAT && r->heartbeat.attempt.len == 16) {
+        memcpy(s->attempt, r->heartbeat.attempt.data, 16);
+        memcpy(s->session, r->heartbeat.session.data, 16);
     } else if (r->op == OP_RECEIVE) {
         s->wait_ms = r->receive.wait_ms;
         if (r->receive.attempt.len == 16) {
@@ -484,7 +487,8 @@ static enum act take_and_close(struct fake *f, const struct op_request *request,
                                struct op_reply *reply)
 {
     if (request->op != OP_SEND && request->op != OP_KICK && request->op != OP_RECEIVE &&
-        request->op != OP_MODIFY && request->op != OP_TX) {
+        request->op != OP_MODIFY && request->op != OP_TX &&
+        request->op != OP_HEARTBEAT) {
         return answer_ok(f, request, reply);
     }
     if (f->next != NULL) {
@@ -780,6 +784,53 @@ static void refused_tx_names_its_item(void **state)
     assert_int_equal(hf_tx(bed.client, items, 0, results, &bed.error),
                      HF_E_INVALID_ARGUMENT);
     assert_int_equal(fake_seen(bed.a), 2);
+    bed_close(&bed);
+}
+
+static enum act answer_beat(struct fake *f, const struct op_request *request,
+                            struct op_reply *reply)
+{
+    static struct op_lost lost = {.id = {1, 9}};
+
+    (void)f;
+    lost.queue = slice_text("q");
+    lost.receipt = slice_text("receipt");
+    reply->heartbeat.extended = request->heartbeat.queue_count;
+    reply->heartbeat.next_visible_at = request->heartbeat.lease.value;
+    reply->heartbeat.lost = &lost;
+    reply->heartbeat.lost_count = 1;
+    reply->heartbeat.more = true;
+    return ACT_REPLY;
+}
+
+/* A heartbeat whose answer was lost is sent again under its attempt id, so that what was
+ * lost is told again. */
+static void lost_heartbeat_is_the_same_attempt(void **state)
+{
+    static const char *const queues[] = {"q", "p"};
+    const unsigned char session[HF_SESSION_BYTES] = "consumer session";
+    struct hf_heartbeat *heartbeat;
+    struct bed bed;
+
+    (void)state;
+    bed_open(&bed, 5000);
+    fake_script(bed.a, take_and_close);
+    fake_script(bed.b, answer_beat);
+    assert_int_equal(hf_heartbeat(bed.client, session, queues, 2, 1, 7000, &heartbeat,
+                                  &bed.error),
+                     HF_OK);
+    assert_int_equal(heartbeat->extended, 2);
+    assert_int_equal(heartbeat->next_visible_at, 7000);
+    assert_int_equal(heartbeat->lost_count, 1);
+    assert_int_equal(heartbeat->lost[0].id.low, 9);
+    assert_int_equal(heartbeat->lost[0].receipt.len, 7);
+    assert_true(heartbeat->more);
+    hf_heartbeat_free(heartbeat);
+    assert_memory_equal(bed.a->seen[0].attempt, bed.b->seen[0].attempt, 16);
+    assert_memory_equal(bed.b->seen[0].session, session, 16);
+    assert_int_equal(
+        hf_heartbeat(bed.client, NULL, NULL, 0, 0, 0, &heartbeat, &bed.error),
+        HF_E_INVALID_ARGUMENT);
     bed_close(&bed);
 }
 
@@ -1784,6 +1835,7 @@ int main(void)
         cmocka_unit_test(lost_answer_is_asked_again_with_the_same_number),
         cmocka_unit_test(lost_tx_is_asked_again_with_the_same_number),
         cmocka_unit_test(refused_tx_names_its_item),
+        cmocka_unit_test(lost_heartbeat_is_the_same_attempt),
         cmocka_unit_test(unsafe_call_ends_as_unknown),
         cmocka_unit_test(unnumbered_send_ends_as_unknown),
         cmocka_unit_test(change_by_key_goes_through_all_pages),

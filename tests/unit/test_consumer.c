@@ -155,8 +155,8 @@ static void losses_are_told_once(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(reply->lost[i].id.low, id[i]);
         assert_true(slice_equal(reply->lost[i].queue, slice_text("q")));
-        assert_true(slice_equal(reply->lost[i].receipt,
-                                slice_of(receipt[i], RECEIPT_BYTES)));
+        assert_true(
+            slice_equal(reply->lost[i].receipt, slice_of(receipt[i], RECEIPT_BYTES)));
     }
     /* Not re-taken: extended late, as by its receipt. */
     assert_int_equal(reply->extended, 1);
@@ -209,8 +209,7 @@ static void own_loss_is_told_beside_the_new_lease(void **state)
     reply = beat(r, A);
     assert_int_equal(reply->extended, 1);
     assert_int_equal(reply->lost_count, 1);
-    assert_true(
-        slice_equal(reply->lost[0].receipt, slice_of(receipt, RECEIPT_BYTES)));
+    assert_true(slice_equal(reply->lost[0].receipt, slice_of(receipt, RECEIPT_BYTES)));
 }
 
 /* Purged with its queue's messages, or deleted with the queue: lost. */
@@ -374,16 +373,11 @@ static void plain_messages_pay_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(beat_extends_every_lease),
-        T(losses_are_told_once),
-        T(lost_answers_are_told_again),
-        T(own_loss_is_told_beside_the_new_lease),
-        T(purged_and_deleted_are_lost),
-        T(only_some_queues),
-        T(lease_is_the_queues_unless_given),
-        T(longest_total_lease_holds),
-        T(many_leases_take_several_beats),
-        T(idle_sessions_are_forgotten),
+        T(beat_extends_every_lease),         T(losses_are_told_once),
+        T(lost_answers_are_told_again),      T(own_loss_is_told_beside_the_new_lease),
+        T(purged_and_deleted_are_lost),      T(only_some_queues),
+        T(lease_is_the_queues_unless_given), T(longest_total_lease_holds),
+        T(many_leases_take_several_beats),   T(idle_sessions_are_forgotten),
         T(plain_messages_pay_nothing),
     };
 

@@ -235,6 +235,49 @@ static void equal_hashes_are_no_duplicates(void **state)
     expect_count(r, 2, 0);
 }
 
+/* By queue an id counts in every group, by group in each of its own; a message without
+ * a group is in none. */
+static void scope_is_the_queue_or_the_group(void **state)
+{
+    struct rig *r = *state;
+    struct op_send_entry a = {.body = slice_text("x"),
+                              .dedup_id = slice_text("d"),
+                              .group = slice_text("a")};
+    struct op_send_entry b = {.body = slice_text("x"),
+                              .dedup_id = slice_text("d"),
+                              .group = slice_text("b")};
+
+    assert_false(send_entry(r, &a)->duplicate);
+    assert_true(send_entry(r, &b)->duplicate);
+    assert_true(send_once(r, "d", "x")->duplicate);
+    assert_int_equal(rig_set_text(r, "q", "dedup_scope", "group"), HF_OK);
+    assert_false(send_entry(r, &a)->duplicate);
+    assert_false(send_entry(r, &b)->duplicate);
+    assert_true(send_entry(r, &a)->duplicate);
+    assert_true(send_entry(r, &b)->duplicate);
+    assert_true(send_once(r, "d", "x")->duplicate); /* that of the whole queue */
+}
+
+/* A replacement may go into another group; both are as if it had been sent there. */
+static void replacement_moves_between_groups(void **state)
+{
+    struct rig *r = *state;
+    struct op_send_entry a = {.body = slice_text("x"),
+                              .dedup_id = slice_text("d"),
+                              .group = slice_text("a")};
+    struct op_message *m;
+
+    set_mode(r, "replace");
+    (void)send_entry(r, &a);
+    a.group = slice_text("b");
+    assert_true(send_entry(r, &a)->replaced);
+    rig_verify(r);
+    m = take(r);
+    assert_true(slice_equal(m->group, slice_text("b")));
+    (void)rig_settle(r, "q", SETTLE_ACK, m->receipt, -1);
+    expect_count(r, 0, 0);
+}
+
 /* Everything that is remembered is forgotten in the end, in bounded steps. */
 static void records_are_swept(void **state)
 {
@@ -531,6 +574,8 @@ int main(void)
         T(repeat_needs_no_room),
         T(window_change_counts_at_once),
         T(equal_hashes_are_no_duplicates),
+        T(scope_is_the_queue_or_the_group),
+        T(replacement_moves_between_groups),
         T(records_are_swept),
         T(until_done_is_freed_by_ack),
         T(until_done_is_freed_by_every_way_out),
