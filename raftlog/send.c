@@ -41,7 +41,9 @@ int check_entries(struct machine *m, const struct op_send *op, struct op_error *
 /* The whole request: what makes every entry fail alike. */
 int check_send(struct machine *m, const struct op_send *op, struct op_error *error)
 {
-    return queue_find(&m->queues, op->queue) != NULL
+    const struct session_number number = {op->session, op->epoch, op->sequence};
+
+    return queue_find(&m->queues, op->queue) != NULL || session_knows(m, &number)
                ? check_entries(m, op, error)
                : refuse_queue(&m->arena, error, op->queue);
 }

@@ -225,6 +225,18 @@ static void window_move(struct machine *m, struct session *session, uint64_t seq
     }
 }
 
+bool session_knows(struct machine *m, const struct session_number *n)
+{
+    struct session session;
+    struct slice value;
+    uint8_t key[16];
+
+    return n->session.len == SESSION_ID_BYTES && session_load(m, n->session, &session) &&
+           session.epoch == n->epoch &&
+           store_get(m->store, TREE_SENT, sent_key(key, session.number, n->sequence),
+                     &value);
+}
+
 void session_touch(struct machine *m, struct session *session)
 {
     session->used_ms = m->now_ms;

@@ -62,6 +62,10 @@ int session_begin(struct machine *m, const struct session_number *n,
                   enum session_kind kind, struct session *session,
                   struct session_results *results, struct op_error *error);
 
+/* Are results remembered under this number? Then whatever has changed since (a queue may
+ * be gone), a repeat is answered with them. Under an older epoch: no. */
+bool session_knows(struct machine *m, const struct session_number *n);
+
 /* Used, and nothing to be remembered: a resend tries again. */
 void session_touch(struct machine *m, struct session *session);
 /* Room for `len` bytes of `count` results, to be filled before the next call; NULL

@@ -663,16 +663,16 @@ static bool apply_send(struct model *m, const struct op_send *op,
     struct model_result *known = NULL;
     int queue = model_queue_of(m, op->queue);
     bool accepted = false;
+    int rc = HF_OK;
 
-    if (queue < 0) {
+    if (op->session.data != NULL) {
+        rc = model_number(m, op->session, op->epoch, op->sequence, false, &s, &known);
+    }
+    if (queue < 0 && known == NULL) {
         return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
-    if (op->session.data != NULL) {
-        int rc = model_number(m, op->session, op->epoch, op->sequence, false, &s, &known);
-
-        if (rc != HF_OK) {
-            return model_same_status(m, reply->error.status, rc);
-        }
+    if (rc != HF_OK) {
+        return model_same_status(m, reply->error.status, rc);
     }
     if (known != NULL) {
         return model_same_status(m, reply->error.status, HF_OK) &&

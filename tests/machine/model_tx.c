@@ -116,18 +116,19 @@ bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *re
     struct model_session *s = NULL;
     struct model_result *known = NULL;
     uint32_t item = 0;
+    int number = HF_OK;
     int rc = model_tx_content(m, op, &item);
 
-    if (rc != HF_OK) {
+    if (op->session.data != NULL) {
+        number = model_number(m, op->session, op->epoch, op->sequence, true, &s, &known);
+    }
+    if (rc != HF_OK && known == NULL) {
         return model_same_status(m, reply->error.status, rc) &&
                ((reply->error.has_item && reply->error.item == (int64_t)item) ||
                 model_differ(m, "refused for another item than %u", item));
     }
-    if (op->session.data != NULL) {
-        rc = model_number(m, op->session, op->epoch, op->sequence, true, &s, &known);
-        if (rc != HF_OK) {
-            return model_same_status(m, reply->error.status, rc);
-        }
+    if (number != HF_OK) {
+        return model_same_status(m, reply->error.status, number);
     }
     if (known != NULL) {
         return model_same_status(m, reply->error.status, HF_OK) &&

@@ -96,6 +96,23 @@ static void resend_is_known_after_a_restart(void **state)
     assert_int_equal(rig_stats(r, "q")->ready, 0);
 }
 
+/* A repeat is answered with what was done, also when the queue is gone since: it must not
+ * be told that it did not happen. */
+static void resend_is_known_after_the_queue_is_gone(void **state)
+{
+    struct rig *r = *state;
+    struct op_request q = {.op = OP_QUEUE_DELETE};
+    uint64_t id;
+
+    (void)open_session(r, session_id);
+    id = send_numbered(r, 1, 1, 1)->send.results[0].id.low;
+    q.queue_delete.queue = slice_text("q");
+    q.queue_delete.force = true;
+    assert_int_equal(rig_apply(r, &q)->error.status, HF_OK);
+    assert_int_equal(send_numbered(r, 1, 1, 1)->send.results[0].id.low, id);
+    assert_int_equal(send_numbered(r, 1, 2, 1)->error.status, HF_E_QUEUE_NOT_FOUND);
+}
+
 /* Opening again raises the epoch, fences the former holder and starts the numbers
  * anew. */
 static void new_epoch_fences_the_old(void **state)
@@ -226,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(resend_gets_the_first_result),
         T(resend_is_known_after_a_restart),
+        T(resend_is_known_after_the_queue_is_gone),
         T(new_epoch_fences_the_old),
         T(unknown_session_is_too_old),
         T(window_slides),

@@ -377,6 +377,25 @@ static void numbered_is_done_once(void **state)
     expect_state(r, "p", 1, 0, 0, 0);
     expect_state(r, "q", 0, 0, 0, 0);
     assert_int_equal(rig_stats(r, "p")->sent, 1);
+    /* Also when a queue of it is gone by then. */
+    {
+        struct op_request q = {.op = OP_QUEUE_DELETE};
+        struct op_request tx = {.op = OP_TX};
+        struct op_error error;
+
+        q.queue_delete.queue = slice_text("p");
+        q.queue_delete.force = true;
+        assert_int_equal(rig_apply(r, &q)->error.status, HF_OK);
+        assert_int_equal(apply(r, &t)->tx.results[1].id.low, first[1].id.low);
+        tx.tx.items = t.item;
+        tx.tx.count = t.count;
+        tx.tx.session = slice_of(session_id, 16);
+        tx.tx.epoch = 1;
+        tx.tx.sequence = 1;
+        assert_int_equal(machine_check(r->machine, &tx, &error), HF_OK);
+        tx.tx.sequence = 2;
+        assert_int_equal(machine_check(r->machine, &tx, &error), HF_E_QUEUE_NOT_FOUND);
+    }
 }
 
 /* A number belongs to one request, whatever kind that is. */
