@@ -188,7 +188,8 @@ static void print_text(const struct hf_recur_info *r)
 {
     char text[FORMAT_TIME];
 
-    printf("%.*s  ", (int)r->key.len, (const char *)r->key.data);
+    format_preview(stdout, r->key, 128);
+    printf("  ");
     if (r->every_ms != 0) {
         format_span(r->every_ms, text);
         printf("every %s", text);

@@ -61,6 +61,10 @@ static const char *remedy(int status)
         return "look what happened before repeating it";
     case HF_E_QUEUE_NOT_EMPTY:
         return "purge it, or delete it with --force";
+    case HF_E_NOT_FOUND:
+        return "check the name; list shows what is there";
+    case HF_E_IN_USE:
+        return "remove what needs it first, or use --force";
     case HF_E_IN_FLIGHT:
         return "wait until its consumer is done with it";
     case HF_E_VERSION_MISMATCH:
