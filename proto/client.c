@@ -237,6 +237,9 @@ static int poll_ms(const struct hf_client *c, int64_t until_ms, int64_t now_ms)
     if (until_ms < at) {
         at = until_ms;
     }
+    if (client_consumers_wake_ms(c) < at) {
+        at = client_consumers_wake_ms(c);
+    }
     if (at == INT64_MAX) {
         return -1;
     }
@@ -295,6 +298,7 @@ static int client_turn(struct hf_client *c, struct pollfd *fds, size_t count,
     uint64_t ended = c->ended;
     int64_t now_ms = client_now_ms();
 
+    client_step_consumers(c, now_ms);
     if (c->flying_count == 0 && c->pending > 0) {
         /* After a pause: notice a connection that died meanwhile before a request is
          * lost on it. */
@@ -336,7 +340,7 @@ int hf_poll(struct hf_client *c, struct pollfd *fds, size_t count, int64_t timeo
     if (c->in_callback || count > POLL_FDS_MAX) {
         return HF_E_INVALID_ARGUMENT;
     }
-    if (timeout_ms < 0 && c->pending == 0 && count == 0) {
+    if (timeout_ms < 0 && c->pending == 0 && count == 0 && c->consumers == NULL) {
         return HF_OK;
     }
     return client_turn(c, fds, count,
@@ -472,6 +476,7 @@ void hf_client_close(struct hf_client *c)
     while (c->waiting.first != NULL) {
         close_call(c, c->waiting.first);
     }
+    client_drop_consumers(c);
     finder_done(&c->finder);
     arena_done(&c->arena);
     free(c);

@@ -121,6 +121,7 @@ struct hf_client {
     struct backoff backoff;
     struct arena arena;
     struct hf_stamp stamp;
+    struct hf_consumer *consumers;
 };
 
 /* ---- calls (client_call.c) ---- */
@@ -194,6 +195,14 @@ void client_fill_entry(struct client_call *call, const struct hf_send_entry *fro
  * HF_E_MEMORY_LOW: it cannot be read; the link is to be lost. */
 int client_on_message(struct hf_client *c, unsigned node, struct slice message,
                       int64_t now_ms);
+
+/* ---- consumers (client_consumer.c) ---- */
+
+/* Renew and receive what is due; when to do so next; forget them all, their calls have
+ * ended. */
+void client_step_consumers(struct hf_client *c, int64_t now_ms);
+int64_t client_consumers_wake_ms(const struct hf_client *c);
+void client_drop_consumers(struct hf_client *c);
 
 /* ---- turns (client.c) ---- */
 

@@ -966,6 +966,59 @@ typedef void (*hf_noop_fn)(void *ctx, const struct hf_error *error);
 HF_API int hf_noop_begin(struct hf_client *client, const void *body, size_t len,
                          hf_noop_fn done, void *ctx, struct hf_error *error);
 
+/* ---- consumers ----
+ *
+ * A consumer receives, hands each message to a listener, keeps the lease while the work
+ * lasts, and settles. It works inside hf_poll and the blocking calls of its client, as
+ * callbacks do. The simple consumer is a loop over hf_receive and hf_ack. */
+
+enum hf_outcome {
+    HF_OUTCOME_LATER = 0, /* hf_consumer_settle will tell */
+    HF_OUTCOME_ACK = 1,
+    HF_OUTCOME_FAIL = 2,    /* counted; comes back by the retry policy */
+    HF_OUTCOME_RELEASE = 3, /* not counted; comes back at once */
+    HF_OUTCOME_REJECT = 4   /* dead letter now */
+};
+
+struct hf_consumer;
+
+struct hf_consumer_options {
+    unsigned concurrency; /* messages worked on at once, 1..256; 0 = 1 */
+    const char *filter;   /* tag expression; NULL = every message */
+    /* The lease keeper. All 0: by the length of the queue's lease. Else all above 0:
+     * a message with less than min_life left is not begun but released; a lease is
+     * renewed for visibility when interval + min_life of it are left, which must be less
+     * than visibility; after give_up_after it is renewed no more, and ends. */
+    int64_t min_life_ms, interval_ms, visibility_ms, give_up_after_ms;
+    /* The message is borrowed for the call. Must not block. Required. */
+    enum hf_outcome (*on_message)(void *ctx, struct hf_consumer *consumer,
+                                  const struct hf_message *message);
+    /* The lease is lost: somebody else may have the message. At once. May be NULL. */
+    void (*on_lost)(void *ctx, struct hf_id id);
+    /* How a message ended, exactly once for each that was settled. May be NULL. */
+    void (*on_end)(void *ctx, struct hf_id id, enum hf_outcome outcome,
+                   const struct hf_error *error);
+    /* A receive failed; it goes on after a second. May be NULL. */
+    void (*on_error)(void *ctx, const struct hf_error *error);
+    void *ctx;
+};
+
+/* Gives a consumer: hf_consumer_close, before hf_client_close (which ends it too,
+ * leaving what it holds to its leases). HF_E_INVALID_ARGUMENT. */
+HF_API int hf_consumer_open(struct hf_client *client, const char *queue,
+                            const struct hf_consumer_options *options,
+                            struct hf_consumer **out, struct hf_error *error);
+/* A message whose listener said LATER. reason may be NULL. HF_E_MESSAGE_NOT_FOUND: it is
+ * not held. */
+HF_API int hf_consumer_settle(struct hf_consumer *consumer, struct hf_id id,
+                              enum hf_outcome outcome, const char *reason);
+/* Messages that are being worked on. */
+HF_API size_t hf_consumer_held(const struct hf_consumer *consumer);
+/* Take nothing new, release what comes and was not begun, and wait until everything is
+ * settled. HF_E_TIMEOUT: it was not, within timeout_ms; those leases run out. Not inside
+ * a callback. Frees the consumer. */
+HF_API int hf_consumer_close(struct hf_consumer *consumer, int64_t timeout_ms);
+
 /* Calls begun that have not ended. */
 HF_API size_t hf_pending(const struct hf_client *client);
 
