@@ -24,6 +24,8 @@
 #define TX_ALREADY    8u
 #define TX_CAPPED     16u
 #define ELEMENT_BYTES 96u
+/* Each may be LIMIT_BATCH messages: what a command moves stays below LIMIT_FIRE. */
+#define KEYED_MAX (LIMIT_FIRE / LIMIT_BATCH)
 
 /* ---- what is refused without being tried ---- */
 
@@ -115,6 +117,11 @@ static int check_twice(struct machine *m, const struct op_tx *op, uint32_t i,
     return HF_OK;
 }
 
+static bool is_keyed(const struct op_tx_item *item)
+{
+    return item->cancel != NULL && !item->cancel->has_id;
+}
+
 static struct session_number number_of(const struct op_tx *op)
 {
     return (struct session_number){op->session, op->epoch, op->sequence};
@@ -123,6 +130,7 @@ static struct session_number number_of(const struct op_tx *op)
 int check_tx(struct machine *m, const struct op_tx *op, struct op_error *error)
 {
     const struct session_number number = number_of(op);
+    uint32_t keyed = 0;
 
     if (op->count == 0 || op->count > LIMIT_BATCH) {
         return refuse_bounds(&m->arena, error, HF_E_INVALID_ARGUMENT, "items", 1,
@@ -134,6 +142,12 @@ int check_tx(struct machine *m, const struct op_tx *op, struct op_error *error)
     for (uint32_t i = 0; i < op->count; i++) {
         if (check_item(m, &op->items[i], error) != HF_OK ||
             check_twice(m, op, i, error) != HF_OK) {
+            return blame(m, i, error);
+        }
+        keyed += is_keyed(&op->items[i]);
+        if (keyed > KEYED_MAX) {
+            (void)refuse(&m->arena, error, HF_E_INVALID_ARGUMENT, "cancel.key",
+                         "at most %u items of a transaction cancel by key", KEYED_MAX);
             return blame(m, i, error);
         }
     }

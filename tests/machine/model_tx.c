@@ -24,8 +24,14 @@ static bool is_twice(const struct op_tx *op, uint32_t i)
 
 int model_tx_content(const struct model *m, const struct op_tx *op, uint32_t *item)
 {
+    uint32_t keyed = 0;
+
     for (uint32_t i = 0; i < op->count; i++) {
         *item = i;
+        keyed += op->items[i].cancel != NULL && !op->items[i].cancel->has_id;
+        if (keyed > 4 && model_queue_of(m, op->items[i].queue) >= 0) {
+            return HF_E_INVALID_ARGUMENT;
+        }
         if (model_queue_of(m, op->items[i].queue) < 0) {
             return HF_E_QUEUE_NOT_FOUND;
         }
@@ -120,7 +126,8 @@ bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *re
     int rc = model_tx_content(m, op, &item);
 
     if (op->session.data != NULL) {
-        number = model_number(m, op->session, op->epoch, op->sequence, true, &s, &known);
+        number =
+            model_number(m, op->session, op->epoch, op->sequence, true, &s, &known);
     }
     if (rc != HF_OK && known == NULL) {
         return model_same_status(m, reply->error.status, rc) &&

@@ -430,6 +430,45 @@ static void numbers_are_not_shared(void **state)
     expect_state(r, "q", 3, 0, 0, 0);
 }
 
+/* A key may stand for many messages: all of them in the step, or none; up to 256, and
+ * up to 4 keys. */
+static void keys_are_bounded(void **state)
+{
+    static const uint8_t keys[] = {0x91, 0xa2, 'k', '1'};
+    struct rig *r = *state;
+    struct op_send_entry e[LIMIT_BATCH];
+    struct op_request q = {.op = OP_SEND};
+    struct tx t = {.count = 0};
+
+    for (uint32_t i = 0; i < LIMIT_BATCH; i++) {
+        e[i] = (struct op_send_entry){.body = slice_text("x"),
+                                      .keys = slice_of(keys, sizeof keys)};
+    }
+    q.send.queue = slice_text("p");
+    q.send.entries = e;
+    q.send.count = LIMIT_BATCH;
+    assert_int_equal(rig_apply(r, &q)->error.status, HF_OK);
+    q.send.count = 1;
+    assert_int_equal(rig_apply(r, &q)->error.status, HF_OK);
+    (void)add_send(&t, "q", "x");
+    add_cancel(&t, "p", 0)->include_ready = true;
+    t.cancel[1].has_id = false;
+    t.cancel[1].key = slice_text("k1");
+    (void)refused(r, &t, HF_E_TOO_LARGE, 1);
+    expect_state(r, "p", LIMIT_BATCH + 1, 0, 0, 0);
+    expect_state(r, "q", 0, 0, 0, 0);
+    (void)rig_settle(r, "p", SETTLE_ACK, take(r, "p"), -1);
+    assert_int_equal(apply(r, &t)->tx.results[1].count, LIMIT_BATCH);
+    expect_state(r, "p", 0, 0, 0, 0);
+    t.count = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        (void)add_cancel(&t, "p", 0);
+        t.cancel[i].has_id = false;
+        t.cancel[i].key = slice_text("k1");
+    }
+    (void)refused(r, &t, HF_E_INVALID_ARGUMENT, 4);
+}
+
 /* What it removes is bounded: 8 messages of 4 MiB go, one more does not. */
 static void size_is_bounded(void **state)
 {
@@ -512,10 +551,15 @@ static void undo_writes_back_what_was_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(every_kind_in_one_step),    T(refusal_takes_everything_back),
-        T(steps_see_the_ones_before), T(twice_about_one_message_is_refused),
-        T(numbered_is_done_once),     T(numbers_are_not_shared),
-        T(size_is_bounded),           T(undo_writes_back_what_was_there),
+        T(every_kind_in_one_step),
+        T(refusal_takes_everything_back),
+        T(steps_see_the_ones_before),
+        T(twice_about_one_message_is_refused),
+        T(numbered_is_done_once),
+        T(numbers_are_not_shared),
+        T(keys_are_bounded),
+        T(size_is_bounded),
+        T(undo_writes_back_what_was_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
