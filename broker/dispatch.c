@@ -438,6 +438,7 @@ static int hello(struct dispatch *d, struct dispatch_session *s,
             memcpy(s->actor, op->actor.data, s->actor_len);
         }
         s->release_on_close = op->release_on_close;
+        s->stale_reads = op->stale_reads;
         s->greeted = true;
         snprintf(server, sizeof server, "holdfastd %s", d->config.version);
         reply.hello.version = PROTOCOL_VERSION;
@@ -577,7 +578,7 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     struct machine *m = raftlog_machine(d->log);
     int64_t now_ms = reply.stamp.cluster_ms;
 
-    if (!raftlog_may_read(d->log)) {
+    if (!s->stale_reads && !raftlog_may_read(d->log)) {
         reply_refuse(d, &reply, HF_E_NOT_LEADER);
         session_send(d, s, &reply, start_ns);
         return;
@@ -771,6 +772,26 @@ static void propose_recur(struct dispatch *d, struct dispatch_session *s,
 
 /* ---- one request ---- */
 
+/* Answered from the applied state. */
+static bool is_read(enum op_code op)
+{
+    switch (op) {
+    case OP_QUEUE_SHOW:
+    case OP_QUEUE_LIST:
+    case OP_PEEK:
+    case OP_GET:
+    case OP_SCHEDULE_COUNT:
+    case OP_TOPIC_SHOW:
+    case OP_TOPIC_LIST:
+    case OP_REDRIVE_LIST:
+    case OP_STATS:
+    case OP_RECUR_LIST:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void route(struct dispatch *d, struct dispatch_session *s,
                   const struct op_request *request, struct slice fields,
                   uint64_t start_ns)
@@ -788,24 +809,20 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     default:
         break;
     }
+    if (is_read(request->op) && s->stale_reads && raftlog_machine(d->log) != NULL) {
+        answer_read(d, s, request, start_ns);
+        return;
+    }
     if (!raftlog_serving(d->log) || !leader_active(d->leader)) {
         session_refuse(d, s, request, d->stopping ? HF_E_UNAVAILABLE : HF_E_NOT_LEADER,
                        NULL, start_ns);
         return;
     }
-    switch (request->op) {
-    case OP_QUEUE_SHOW:
-    case OP_QUEUE_LIST:
-    case OP_PEEK:
-    case OP_GET:
-    case OP_SCHEDULE_COUNT:
-    case OP_TOPIC_SHOW:
-    case OP_TOPIC_LIST:
-    case OP_REDRIVE_LIST:
-    case OP_STATS:
-    case OP_RECUR_LIST:
+    if (is_read(request->op)) {
         answer_read(d, s, request, start_ns);
-        break;
+        return;
+    }
+    switch (request->op) {
     case OP_MEMBER_ADD:
     case OP_MEMBER_REMOVE:
     case OP_MEMBER_PROMOTE:

@@ -43,6 +43,7 @@ struct dispatch_session {
     uint32_t actor_len;
     bool greeted; /* a hello was accepted */
     bool release_on_close;
+    bool stale_reads; /* content with what a node that does not lead has applied */
     uint32_t in_flight; /* requests without an answer yet */
     uint32_t waiting;   /* of these, receives that stand in line */
     uint32_t creating;  /* and creations of queues */

@@ -76,6 +76,7 @@ static const struct field hello[] = {
     U32(VERSION_HIGH, op_hello, version_high, 1, UINT32_MAX, FIELD_REQUIRED),
     TEXT(ACTOR, op_hello, actor, 0, LIMIT_ACTOR, 0),
     BOOL(RELEASE_ON_CLOSE, op_hello, release_on_close, 0),
+    BOOL(STALE_READS, op_hello, stale_reads, 0),
 };
 
 static const struct field node_status[] = {

@@ -199,6 +199,7 @@
     X(SCOPE, 182, "scope", "text")                                                     \
     X(RIGHTS, 183, "rights", "uint")                                                   \
     X(GRANTS, 184, "grants", "maps")                                                   \
+    X(STALE_READS, 185, "stale_reads", "bool")                                         \
     X(ZONE_DATA, 210, "zone_data", "bytes")
 
 enum op_field {

@@ -124,6 +124,7 @@ struct op_hello {
     uint32_t version_high;
     struct slice actor; /* name of the consumer or producer; may be absent */
     bool release_on_close;
+    bool stale_reads; /* reads may be answered by a node that does not lead */
 };
 
 struct op_node_status {

@@ -1,4 +1,4 @@
-/* test_push.c: subscriptions of real nodes. */
+/* test_push.c: subscriptions of real nodes, and what followers answer. */
 #include "tests/lib/cases.h"
 
 #define BURST 500u
@@ -175,6 +175,50 @@ static void stepping_down_ends_it_at_once(void **state)
     cluster_agree(c);
 }
 
+/* A follower answers reads only to who asked for stale ones, and says how far it is. */
+static void a_follower_answers_stale_reads_when_asked(void **state)
+{
+    struct cluster *c = *state;
+    struct op_request stats = {.op = OP_STATS};
+    struct answer a = {0};
+    struct caller k;
+    struct sent sent;
+    struct wire *w;
+    int leader;
+    int follower;
+    int64_t end = probe_mono_ms() + 10000;
+    int status;
+
+    cluster_caller(c, &k, "stale");
+    assert_status(queue_create(&k, "stale", ""), HF_OK);
+    sent = queue_text(&k, "stale", "1");
+    assert_status(sent.status, HF_OK);
+    leader = cluster_leader(c, 10000);
+    follower = leader == 1 ? 2 : 1;
+    stats.stats.queue = slice_text("stale");
+    stats.stats.limit = 1;
+
+    w = wire_open(c->ports[follower - 1], "fresh");
+    assert_non_null(w);
+    assert_status(wire_call(w, &stats, 5000, &a), HF_E_NOT_LEADER);
+    wire_close(w);
+
+    w = wire_open_stale(c->ports[follower - 1], "stale");
+    assert_non_null(w);
+    do {
+        status = wire_call(w, &stats, 5000, &a);
+    } while (probe_mono_ms() < end &&
+             (status == HF_E_QUEUE_NOT_FOUND ||
+              (status == HF_OK && a.reply.queue_list.queues[0].ready == 0)));
+    assert_status(status, HF_OK);
+    assert_int_equal(a.reply.queue_list.queues[0].ready, 1);
+    assert_true(a.reply.stamp.index > 0);
+    wire_close(w);
+    answer_done(&a);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +226,7 @@ int main(void)
         cluster_unit_test(p03_a_gone_subscriber_costs_at_most_its_leases),
         cluster_unit_test(a_filter_holds_for_what_is_pushed),
         cluster_unit_test(stepping_down_ends_it_at_once),
+        cluster_unit_test(a_follower_answers_stale_reads_when_asked),
     };
 
     return cmocka_run_group_tests(tests, cluster_group_setup, cluster_group_teardown);

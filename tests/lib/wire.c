@@ -44,14 +44,16 @@ void answer_done(struct answer *a)
     memset(a, 0, sizeof *a);
 }
 
-static struct wire *wire_hello(uint16_t port, const char *actor, bool release)
+static struct wire *wire_hello(uint16_t port, const char *actor, bool release,
+                               bool stale)
 {
     struct wire *w;
     struct answer a = {0};
     struct op_request hello = {.op = OP_HELLO,
                                .hello = {.version_low = PROTOCOL_VERSION,
                                          .version_high = PROTOCOL_VERSION,
-                                         .release_on_close = release}};
+                                         .release_on_close = release,
+                                         .stale_reads = stale}};
     int fd = probe_connect(port);
     int rc;
 
@@ -77,12 +79,17 @@ static struct wire *wire_hello(uint16_t port, const char *actor, bool release)
 
 struct wire *wire_open(uint16_t port, const char *actor)
 {
-    return wire_hello(port, actor, false);
+    return wire_hello(port, actor, false, false);
 }
 
 struct wire *wire_open_releasing(uint16_t port, const char *actor)
 {
-    return wire_hello(port, actor, true);
+    return wire_hello(port, actor, true, false);
+}
+
+struct wire *wire_open_stale(uint16_t port, const char *actor)
+{
+    return wire_hello(port, actor, false, true);
 }
 
 void wire_close(struct wire *w)

@@ -34,6 +34,8 @@ void answer_done(struct answer *a);
 struct wire *wire_open(uint16_t port, const char *actor);
 /* The same, asking the server to give the leases back when the connection closes. */
 struct wire *wire_open_releasing(uint16_t port, const char *actor);
+/* The same, content with what a node that does not lead has applied. */
+struct wire *wire_open_stale(uint16_t port, const char *actor);
 void wire_close(struct wire *w); /* accepts NULL */
 void wire_reset(struct wire *w); /* ends with a RST instead of a FIN */
 int wire_fd(const struct wire *w);
