@@ -71,7 +71,10 @@ static int say_hello(struct client *c, uint32_t low, uint32_t high, bool release
 {
     struct op_request r = {.op = OP_HELLO};
 
-    r.hello = (struct op_hello){low, high, slice_text("tester"), release};
+    r.hello = (struct op_hello){.version_low = low,
+                                .version_high = high,
+                                .actor = slice_text("tester"),
+                                .release_on_close = release};
     return ask(c, &r, 1);
 }
 
