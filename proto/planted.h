@@ -24,6 +24,10 @@
     X(grace_skipped,                                                                   \
       "leases end right after an outage in which none could be renewed")               \
     X(session_dropped, "results of sends from before a failover are not found")        \
+    X(dedup_dropped, "dedup ids from before a failover are not found")                 \
+    X(group_overtaken, "a group goes on although its first message waits for a retry") \
+    X(publish_short, "a publish misses the last of several subscriptions")             \
+    X(tx_kept, "a transaction that is refused keeps what it did until then")           \
     X(ack_before_commit, "acks are answered when they are proposed")                   \
     X(attempt_forgotten, "a receive that is asked again takes other messages")         \
     X(counter_kept, "a message that leaves SCHEDULED stays counted there")             \

