@@ -514,9 +514,23 @@ static int server_open_parts(struct server *s)
     return HF_OK;
 }
 
+static const int server_signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+/* SIG_BLOCK: a signal that comes while the node starts waits until it is watched for,
+ * and then ends it in order. */
+static void server_mask_signals(int how)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < 3; i++) {
+        sigaddset(&set, server_signals[i]);
+    }
+    CHECK(sigprocmask(how, &set, NULL) == 0);
+}
+
 static void server_start_handles(struct server *s)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
 
     CHECK(uv_prepare_init(&s->loop, &s->prepare) == 0);
     CHECK(uv_check_init(&s->loop, &s->check) == 0);
@@ -534,8 +548,10 @@ static void server_start_handles(struct server *s)
     for (size_t i = 0; i < 3; i++) {
         CHECK(uv_signal_init(&s->loop, &s->signals[i]) == 0);
         s->signals[i].data = s;
-        CHECK(uv_signal_start(&s->signals[i], server_on_signal, numbers[i]) == 0);
+        CHECK(uv_signal_start(&s->signals[i], server_on_signal, server_signals[i]) ==
+              0);
     }
+    server_mask_signals(SIG_UNBLOCK);
 }
 
 /* As many descriptors as the system lets us have. */
@@ -613,6 +629,7 @@ int server_run(struct config *config, int argc, char **argv)
 {
     struct server *s = calloc(1, sizeof *s);
 
+    server_mask_signals(SIG_BLOCK);
     if (s == NULL || uv_loop_init(&s->loop) != 0) {
         log_fatal("starting", "out of memory", "free memory, then start again");
         free(s);

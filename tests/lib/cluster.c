@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -91,6 +92,7 @@ void node_start(struct cluster *c, int node)
     const char *argv[FLAGS_MAX];
     int argc = 0, i, out;
     size_t used = 0;
+    sigset_t term, before;
 
     assert_int_equal(n->pid, 0);
     snprintf(id, sizeof id, "%d", node);
@@ -136,7 +138,13 @@ void node_start(struct cluster *c, int node)
 
     out = open(n->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     assert_true(out >= 0);
+    /* SIGTERM waits until the program looks for it: before its first line there is
+     * nothing that could end in order. */
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &before);
     n->pid = probe_spawn(argv, -1, out, out);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     n->paused = false;
     if (c->relay != NULL) {
         relay_node(c->relay, node, n->pid);
