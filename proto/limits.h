@@ -45,6 +45,7 @@
 #define LIMIT_ITERATIONS 10000000u
 #define LIMIT_BUCKETS 1000u             /* of one SCHEDULE_COUNT answer */
 #define LIMIT_SUBSCRIPTIONS 256u        /* queues of one topic: a publish is one command */
+#define LIMIT_COPIES 16384u             /* messages times subscriptions of one publish */
 #define LIMIT_REDRIVES 256u             /* remembered, the ended ones included */
 #define LIMIT_CREDIT 10000u             /* messages a subscription may have sent ahead */
 #define LIMIT_RATE 1000000u             /* messages per second of a redrive */

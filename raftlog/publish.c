@@ -19,11 +19,26 @@ static struct op_send as_send(const struct op_publish *op)
 int check_publish(struct machine *m, const struct op_publish *op,
                   struct op_error *error)
 {
+    const struct session_number number = {op->session, op->epoch, op->sequence};
     struct op_send send = as_send(op);
     struct topic topic;
+    uint64_t copies;
 
-    return topic_find(m, op->topic, &topic) ? check_entries(m, &send, error)
-                                            : topic_refuse(m, op->topic, error);
+    if (session_knows(m, &number)) {
+        return check_entries(m, &send, error); /* whatever has changed since */
+    }
+    if (!topic_find(m, op->topic, &topic)) {
+        return topic_refuse(m, op->topic, error);
+    }
+    copies = (uint64_t)op->count * topic.subscriptions;
+    if (copies > LIMIT_COPIES) {
+        return refuse(&m->arena, error, HF_E_TOO_LARGE, "entries",
+                      "%u messages to %u queues are %llu copies, and one publish may "
+                      "make %u: publish %u at a time",
+                      op->count, topic.subscriptions, (unsigned long long)copies,
+                      LIMIT_COPIES, LIMIT_COPIES / topic.subscriptions);
+    }
+    return check_entries(m, &send, error);
 }
 
 /* Where one entry goes. */
@@ -129,8 +144,7 @@ void apply_publish(struct machine *m, const struct apply *a)
     struct topic topic;
     uint32_t count;
 
-    if (check_publish(m, op, &a->reply->error) != HF_OK ||
-        !topic_find(m, op->topic, &topic)) {
+    if (check_publish(m, op, &a->reply->error) != HF_OK) {
         return;
     }
     if (op->session.data != NULL &&
@@ -148,8 +162,8 @@ void apply_publish(struct machine *m, const struct apply *a)
         return;
     }
     memory.results = apply_array(m, op->count, sizeof *memory.results);
-    if (memory.results == NULL) {
-        return;
+    if (memory.results == NULL || !topic_find(m, op->topic, &topic)) {
+        return; /* it was there when it was checked */
     }
     count = topic_subscriptions(m, op->topic, &m->arena, subs);
     count -= PLANTED(publish_short) && count > 1;

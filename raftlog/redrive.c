@@ -6,6 +6,7 @@
 #include "raftlog/dead_letter.h"
 #include "raftlog/filter.h"
 #include "raftlog/group.h"
+#include "raftlog/pause.h"
 #include "raftlog/place.h"
 #include "raftlog/refuse.h"
 
@@ -462,6 +463,11 @@ static uint32_t take(struct machine *m, struct redrive *r, struct queue *q, uint
     if (to != NULL &&
         (int64_t)slot->bytes > to->config.value[QUEUE_max_message_bytes]) {
         set_error(r, "a message is larger than max_message_bytes of %s",
+                  slice_of(to->name, to->name_len));
+        to = NULL;
+    }
+    if (to != NULL && pause_holds(m, to, PAUSE_SEND)) {
+        set_error(r, "queue %s is paused: redrive again when it is resumed",
                   slice_of(to->name, to->name_len));
         to = NULL;
     }

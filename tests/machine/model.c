@@ -18,6 +18,8 @@ bool model_differ(struct model *m, const char *format, ...)
     return false;
 }
 
+const char *const model_filters[MODEL_FILTERS] = {"*", "tag", "no || tag", "no"};
+
 const struct model_steps model_steps[MODEL_STEPS] = {
     {"", 0, {0}},
     {"300", 1, {300}},
@@ -55,6 +57,7 @@ void model_done(struct model *m)
     free(m->messages);
     free(m->gone);
     free(m->recurs);
+    free(m->redrives);
 }
 
 void model_time(struct model *m, int64_t now_ms)
@@ -195,10 +198,18 @@ bool model_give_up(struct model *m, struct model_message *msg)
         msg->state = MESSAGE_PARKED;
         return false;
     }
-    model_remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[to].number);
-    m->next_id++; /* arrivals are numbered with the messages */
+    msg->came_from = q->number;
+    model_arrive(m, msg, to);
+    return true;
+}
+
+void model_arrive(struct model *m, struct model_message *msg, int queue)
+{
+    model_remember(m, msg->id, GONE_DEAD_LETTERED, m->queues[queue].number);
+    msg->arrival = m->next_id++; /* arrivals are numbered with the messages */
     msg->moved = true;
-    msg->queue = to;
+    msg->due_ms = 0;
+    msg->queue = queue;
     msg->state = MESSAGE_READY;
     msg->position_ms = m->now_ms;
     msg->first_received_ms = 0;
@@ -208,7 +219,6 @@ bool model_give_up(struct model *m, struct model_message *msg)
     msg->retry = false;
     msg->lapsed = false;
     msg->repeated = false;
-    return true;
 }
 
 static void lapse(struct model *m, struct model_message *msg)
@@ -445,6 +455,7 @@ static bool apply_delete(struct model *m, const struct op_queue_delete *op,
     model_once_drop(m, i);
     m->queues[i].exists = false;
     model_recur_drop(m, i);
+    model_topic_drop_queue(m, i);
     return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
             model_differ(m, "%llu deleted, should be %llu",
@@ -538,6 +549,7 @@ void model_add_message(struct model *m, int queue, const struct op_send_entry *e
     msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
     msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
     msg->keys = model_keys(e->keys);
+    msg->tagged = e->tag.data != NULL;
     m->queues[queue].sent++;
 }
 
@@ -613,7 +625,7 @@ struct model_result *model_keep_number(struct model_session *s, uint64_t sequenc
     r = &s->results[s->result_count++];
     r->sequence = sequence;
     r->count = count;
-    r->tx = false;
+    r->kind = MODEL_SEND;
     return r;
 }
 
@@ -633,7 +645,7 @@ static void keep_results(struct model_session *s, uint64_t sequence,
 }
 
 int model_number(struct model *m, struct slice session, uint32_t epoch,
-                 uint64_t sequence, bool tx, struct model_session **s,
+                 uint64_t sequence, int kind, struct model_session **s,
                  struct model_result **known)
 {
     *s = &m->sessions[session_of(session)];
@@ -650,7 +662,7 @@ int model_number(struct model *m, struct slice session, uint32_t epoch,
     for (uint32_t i = 0; i < (*s)->result_count; i++) {
         if ((*s)->results[i].sequence == sequence) {
             *known = &(*s)->results[i];
-            return (*known)->tx == tx ? HF_OK : HF_E_INVALID_ARGUMENT;
+            return (*known)->kind == kind ? HF_OK : HF_E_INVALID_ARGUMENT;
         }
     }
     return HF_OK;
@@ -666,7 +678,7 @@ static bool apply_send(struct model *m, const struct op_send *op,
     int rc = HF_OK;
 
     if (op->session.data != NULL) {
-        rc = model_number(m, op->session, op->epoch, op->sequence, false, &s, &known);
+        rc = model_number(m, op->session, op->epoch, op->sequence, MODEL_SEND, &s, &known);
     }
     if (queue < 0 && known == NULL) {
         return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
@@ -1311,6 +1323,17 @@ bool model_apply(struct model *m, const struct op_request *request,
         return apply_kick(m, &request->kick, reply);
     case OP_RECUR_SET:
         return model_recur_set(m, &request->recur_set, reply);
+    case OP_TOPIC_CREATE:
+    case OP_TOPIC_DELETE:
+    case OP_TOPIC_SUBSCRIBE:
+    case OP_TOPIC_UNSUBSCRIBE:
+        return model_topic(m, request, reply);
+    case OP_PUBLISH:
+        return model_publish(m, &request->publish, reply);
+    case OP_REDRIVE_START:
+        return model_redrive_start(m, &request->redrive_start, reply);
+    case OP_REDRIVE_CONTROL:
+        return model_redrive_control(m, &request->redrive_control, reply);
     case OP_RECUR_REMOVE:
         return model_recur_remove(m, &request->recur_remove, reply);
     case OP_MODIFY:

@@ -17,6 +17,8 @@
 #define MODEL_ONCE     512
 #define MODEL_CONSUMERS 3
 #define MODEL_LENT     4096
+#define MODEL_TOPICS   3 /* t0, t1, ... */
+#define MODEL_FILTERS  4
 #define MODEL_KEYS     6 /* k0, k1, ... */
 
 struct model_config {
@@ -50,7 +52,10 @@ struct model_message {
     uint32_t priority, deliveries, failures, epoch, version;
     uint32_t keys; /* one bit each: k0, k1, ... */
     bool retry, lapsed, repeated;
-    bool moved; /* to a dead-letter queue */
+    bool moved; /* to a dead-letter queue, or by a redrive */
+    uint64_t arrival;   /* drawn from the ids when it moved; 0 = it did not */
+    uint32_t came_from; /* number of the queue that gave it up last; 0 = none did */
+    bool tagged;
     uint32_t body_bytes, bytes;
     uint8_t fill;
     char error[40];
@@ -75,7 +80,7 @@ struct model_queue {
 struct model_result {
     uint64_t sequence;
     uint32_t count;
-    bool tx;                       /* of a transaction, else of a send */
+    int kind; /* MODEL_SEND, ... */
     struct op_tx_result items[8];  /* of a transaction */
     struct {
         int status;
@@ -86,6 +91,8 @@ struct model_result {
         bool replaced;
     } entries[8];
 };
+
+enum { MODEL_SEND = 0, MODEL_TX = 1, MODEL_PUBLISH = 2 };
 
 struct model_session {
     bool exists;
@@ -134,6 +141,29 @@ struct model_recur {
     int64_t due_ms, last_ms;
 };
 
+/* In the words of the wire. */
+extern const char *const model_filters[MODEL_FILTERS];
+
+struct model_topic {
+    bool exists;
+    int filter[MODEL_QUEUES]; /* 0 = it does not subscribe; else 1 + model_filters */
+    uint64_t published;
+};
+
+struct model_redrive {
+    uint64_t number;
+    enum redrive_state state;
+    uint32_t source, target; /* numbers of queues; target 0 = where each came from */
+    bool tagged;             /* only what has the tag */
+    bool dry_run;
+    uint32_t rate;
+    uint64_t limit, before, matched, moved, failed;
+    int64_t ended_ms, due_ms, paced_ms, credit;
+    uint32_t priority; /* where it goes on */
+    int64_t position_ms;
+    uint64_t id;
+};
+
 struct model_attempt {
     uint8_t id;
     uint32_t queue; /* number */
@@ -167,6 +197,9 @@ struct model {
     struct model_recur *recurs;
     uint32_t recur_count;
     uint64_t next_recur;
+    struct model_topic topics[MODEL_TOPICS];
+    struct model_redrive *redrives;
+    uint32_t redrive_count;
     uint64_t next_id;
     uint32_t next_queue;
     int64_t now_ms;
@@ -206,6 +239,11 @@ void model_recur_fire(struct model *m);
 /* All rules of a queue, in one page. */
 bool model_check_recurs(struct model *m, int queue,
                         const struct op_recur_list_reply *page);
+
+/* Redrives that are due: FIRE of queue 0 does this after the recurring messages. */
+void model_redrive_fire(struct model *m);
+bool model_check_redrives(struct model *m, const struct op_redrive_list_reply *page);
+bool model_check_topics(struct model *m, const struct op_topic_list_reply *page);
 
 /* What a GET by key k<n> shows, all of it in one page. */
 bool model_check_get(struct model *m, int queue, int key, const struct op_reply *reply);

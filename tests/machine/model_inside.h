@@ -3,6 +3,8 @@
  *   model.c         queues, sends, receives, settling, time
  *   model_modify.c  schedule control, and looking messages up by key
  *   model_recur.c   recurring messages
+ *   model_topic.c   topics, publishes
+ *   model_redrive.c redrives
  *   model_once.c    dedup ids
  *   model_tx.c      transactions
  *   model_consumer.c  consumer sessions */
@@ -63,7 +65,7 @@ void model_once_drop(struct model *m, int queue);
 /* May a numbered request go on? The status; then *known is what is remembered of it, or
  * NULL. */
 int model_number(struct model *m, struct slice session, uint32_t epoch,
-                 uint64_t sequence, bool tx, struct model_session **s,
+                 uint64_t sequence, int kind, struct model_session **s,
                  struct model_result **known);
 /* Room for its results; NULL: the driver keeps away from this. */
 struct model_result *model_keep_number(struct model_session *s, uint64_t sequence,
@@ -85,6 +87,20 @@ void model_consumer_fire(struct model *m);
 bool model_heartbeat(struct model *m, const struct op_heartbeat *op,
                      const struct op_reply *reply);
 bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *reply);
+
+/* The queue is another one's now: everything of its life before is forgotten. */
+void model_arrive(struct model *m, struct model_message *msg, int queue);
+
+bool model_topic(struct model *m, const struct op_request *q,
+                 const struct op_reply *reply);
+bool model_publish(struct model *m, const struct op_publish *op,
+                   const struct op_reply *reply);
+void model_topic_drop_queue(struct model *m, int queue);
+
+bool model_redrive_start(struct model *m, const struct op_redrive_start *op,
+                         const struct op_reply *reply);
+bool model_redrive_control(struct model *m, const struct op_redrive_control *op,
+                           const struct op_reply *reply);
 
 bool model_modify(struct model *m, const struct op_modify *op,
                   const struct op_reply *reply);

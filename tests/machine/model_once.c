@@ -129,6 +129,7 @@ static void replace(struct model *m, const struct op_send_entry *e, int64_t due_
     msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
     msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
     msg->keys = model_keys(e->keys);
+    msg->tagged = e->tag.data != NULL;
     msg->epoch += msg->epoch != 0;
     msg->version++;
     msg->retry = false;

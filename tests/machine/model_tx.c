@@ -127,7 +127,7 @@ bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *re
 
     if (op->session.data != NULL) {
         number =
-            model_number(m, op->session, op->epoch, op->sequence, true, &s, &known);
+            model_number(m, op->session, op->epoch, op->sequence, MODEL_TX, &s, &known);
     }
     if (rc != HF_OK && known == NULL) {
         return model_same_status(m, reply->error.status, rc) &&
@@ -163,7 +163,7 @@ bool model_tx(struct model *m, const struct op_tx *op, const struct op_reply *re
         known = model_keep_number(s, op->sequence, got->count);
     }
     for (uint32_t i = 0; known != NULL && i < got->count; i++) {
-        known->tx = true;
+        known->kind = MODEL_TX;
         known->items[i] = got->results[i];
     }
     return true;

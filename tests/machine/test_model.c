@@ -513,6 +513,90 @@ static void draw_recur(struct episode *e, struct op_request *q)
     op->count = op->every_ms < 1000000 || one_in(e, 2) ? 1 + below(e, 8) : 0;
 }
 
+static struct slice topic_name(struct episode *e)
+{
+    static const char *const names[MODEL_TOPICS] = {"t0", "t1", "t2"};
+
+    return slice_text(names[below(e, MODEL_TOPICS)]);
+}
+
+static void draw_topic(struct episode *e, struct op_request *q)
+{
+    uint64_t dice = below(e, 20);
+
+    if (dice < 5) {
+        q->op = OP_TOPIC_CREATE;
+        q->topic_create.topic = topic_name(e);
+    } else if (dice < 6) {
+        q->op = OP_TOPIC_DELETE;
+        q->topic_delete.topic = topic_name(e);
+        q->topic_delete.force = one_in(e, 2);
+    } else if (dice < 16) {
+        q->op = OP_TOPIC_SUBSCRIBE;
+        q->topic_subscribe.topic = topic_name(e);
+        q->topic_subscribe.queue = queue_name(e);
+        q->topic_subscribe.filter =
+            slice_text(model_filters[one_in(e, 2) ? 0 : below(e, MODEL_FILTERS)]);
+    } else {
+        q->op = OP_TOPIC_UNSUBSCRIBE;
+        q->topic_unsubscribe.topic = topic_name(e);
+        q->topic_unsubscribe.queue = queue_name(e);
+    }
+}
+
+static void draw_publish(struct episode *e, struct op_request *q)
+{
+    struct op_request send = {.op = OP_SEND};
+
+    draw_send(e, &send);
+    q->op = OP_PUBLISH;
+    q->publish.topic = topic_name(e);
+    q->publish.entries = send.send.entries;
+    q->publish.count = send.send.count;
+    q->publish.session = send.send.session;
+    q->publish.epoch = send.send.epoch;
+    q->publish.sequence = send.send.sequence;
+    for (uint32_t i = 0; i < q->publish.count; i++) {
+        if (!one_in(e, 20)) {
+            q->publish.entries[i].dedup_id = (struct slice){NULL, 0};
+        }
+        if (one_in(e, 2)) {
+            q->publish.entries[i].tag = slice_text("tag");
+        }
+    }
+}
+
+/* One at a time is under way: several share what one FIRE may do. */
+static void draw_redrive(struct episode *e, struct op_request *q)
+{
+    const struct model *m = &e->model;
+    const struct model_redrive *last =
+        m->redrive_count > 0 ? &m->redrives[m->redrive_count - 1] : NULL;
+    struct op_redrive_start *op = &q->redrive_start;
+
+    if ((last != NULL && last->ended_ms == 0) || one_in(e, 10)) {
+        q->op = OP_REDRIVE_CONTROL;
+        q->redrive_control.redrive = 1 + below(e, m->redrive_count + 1);
+        if (last != NULL && !one_in(e, 4)) {
+            q->redrive_control.redrive = last->number;
+        }
+        q->redrive_control.kind =
+            one_in(e, 2) ? REDRIVE_RESUME : (enum redrive_control)(1 + below(e, 3));
+        return;
+    }
+    q->op = OP_REDRIVE_START;
+    op->queue = queue_name(e);
+    if (one_in(e, 2)) {
+        op->target = queue_name(e);
+    }
+    if (one_in(e, 3)) {
+        op->filter = slice_text(model_filters[1]);
+    }
+    op->rate = one_in(e, 2) ? 1 + (uint32_t)below(e, one_in(e, 2) ? 10 : 1000) : 0;
+    op->limit = one_in(e, 4) ? 1 + below(e, 5) : 0;
+    op->dry_run = one_in(e, 6);
+}
+
 static void draw_item(struct episode *e, struct op_tx_item *item)
 {
     struct op_request q = {.op = OP_NOOP};
@@ -566,14 +650,20 @@ static void draw_request(struct episode *e, struct op_request *q,
         draw_heartbeat(e, q);
     } else if (dice < 60) {
         draw_tx(e, q);
+    } else if (dice < 70) {
+        draw_publish(e, q);
     } else if (dice < 340) {
         draw_send(e, q);
     } else if (dice < 600) {
         draw_receive(e, q);
     } else if (dice < 880 && e->receipt_count > 0) {
         draw_settle(e, q);
-    } else if (dice < 905) {
+    } else if (dice < 895) {
         draw_modify(e, q);
+    } else if (dice < 899) {
+        draw_topic(e, q);
+    } else if (dice < 905) {
+        draw_redrive(e, q);
     } else if (dice < 908) {
         draw_recur(e, q);
     } else if (dice < 930) {
@@ -776,6 +866,7 @@ static void fire_all(struct episode *e)
     }
     model_time(&e->model, e->rig.now_ms);
     model_recur_fire(&e->model);
+    model_redrive_fire(&e->model);
     /* In one order for both: where a dead-letter queue has little room it counts who
      * comes first. */
     for (int i = 0; i < MODEL_QUEUES; i++) {
@@ -867,6 +958,20 @@ static bool compare_recurs(struct episode *e, int queue)
            fail(e, "recurring messages");
 }
 
+static bool compare_tasks(struct episode *e)
+{
+    struct op_redrive_list redrives = {.redrive = 0};
+    struct op_topic_list topics = {.limit = LIMIT_LIST};
+    struct op_reply *reply = arena_get(&e->rig.arena, 2 * sizeof *reply);
+
+    CHECK(reply != NULL);
+    machine_redrive_list(e->rig.machine, &redrives, &e->rig.arena, &reply[0]);
+    machine_topic_list(e->rig.machine, &topics, &e->rig.arena, &reply[1]);
+    return (model_check_redrives(&e->model, &reply[0].redrive_list) ||
+            fail(e, "redrives")) &&
+           (model_check_topics(&e->model, &reply[1].topic_list) || fail(e, "topics"));
+}
+
 static bool compare_key(struct episode *e, int queue)
 {
     struct op_get op = {.queue = slice_text(e->model.queues[queue].name),
@@ -885,6 +990,9 @@ static bool compare(struct episode *e)
     static const enum message_state states[] = {MESSAGE_READY, MESSAGE_LEASED,
                                                 MESSAGE_SCHEDULED, MESSAGE_PARKED};
 
+    if (!compare_tasks(e)) {
+        return false;
+    }
     for (int i = 0; i < MODEL_QUEUES; i++) {
         const char *name = e->model.queues[i].name;
         struct op_queue_info *info;

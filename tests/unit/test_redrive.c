@@ -271,6 +271,26 @@ static void origin_or_target(void **state)
     assert_int_equal(rig_stats(r, "other")->ready, 3);
 }
 
+/* What was sent to the source itself goes where the target says; without one it stays. */
+static void never_given_up_needs_a_target(void **state)
+{
+    struct rig *r = *state;
+    uint64_t number;
+
+    assert_int_equal(rig_create(r, "a"), HF_OK);
+    assert_int_equal(rig_create(r, "b"), HF_OK);
+    (void)rig_send(r, "a", "x");
+    number = start(r, (struct wish){.queue = "a"});
+    (void)rig_fire_due(r);
+    expect(r, number, REDRIVE_DONE, 1, 0, 1);
+    assert_true(says(show(r, number)->last_error, "name a target"));
+    number = start(r, (struct wish){.queue = "a", .target = "b"});
+    (void)rig_fire_due(r);
+    expect(r, number, REDRIVE_DONE, 1, 1, 0);
+    assert_int_equal(rig_peek(r, "b", MESSAGE_READY, 1)->count, 1);
+    rig_verify(r);
+}
+
 /* Only what has one of the tags; the rest stays where it is. */
 static void filter_chooses(void **state)
 {
@@ -436,6 +456,7 @@ static void what_cannot_go_stays(void **state)
 {
     struct rig *r = *state;
     struct op_request request = {.op = OP_QUEUE_DELETE};
+    struct op_request pause = {.op = OP_PAUSE};
     uint64_t number;
 
     make(r, "a");
@@ -453,6 +474,14 @@ static void what_cannot_go_stays(void **state)
     expect(r, number, REDRIVE_DONE, 8, 7, 1);
     assert_true(says(show(r, number)->last_error, "queue a is full"));
     assert_int_equal(rig_stats(r, "d")->ready, 1);
+    assert_int_equal(rig_set(r, "a", "max_messages", 0), HF_OK);
+    pause.pause.queue = slice_text("a");
+    pause.pause.mode = PAUSE_SEND;
+    assert_int_equal(rig_apply(r, &pause)->error.status, HF_OK);
+    number = start(r, (struct wish){.queue = "d"});
+    (void)rig_fire_due(r);
+    expect(r, number, REDRIVE_DONE, 1, 0, 1);
+    assert_true(says(show(r, number)->last_error, "queue a is paused"));
 
     kill_all(r, "b");
     request.queue_delete.queue = slice_text("b");
@@ -468,7 +497,8 @@ static void what_cannot_go_stays(void **state)
     assert_int_equal(rig_stats(r, "b")->ready, 5);
     /* Now they stand where no dead letter is expected, and came from b or a. */
     assert_int_equal(rig_set(r, "a", "max_message_bytes", 1), HF_OK);
-    assert_int_equal(rig_set(r, "a", "max_messages", 0), HF_OK);
+    pause.pause.mode = PAUSE_NONE;
+    assert_int_equal(rig_apply(r, &pause)->error.status, HF_OK);
     number = start(r, (struct wish){.queue = "b"});
     (void)rig_fire_due(r);
     expect(r, number, REDRIVE_DONE, 5, 1, 4);
@@ -757,6 +787,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(old_receipts_are_stale, setup, teardown),
         cmocka_unit_test_setup_teardown(origin_or_target, setup, teardown),
+        cmocka_unit_test_setup_teardown(never_given_up_needs_a_target, setup, teardown),
         cmocka_unit_test_setup_teardown(filter_chooses, setup, teardown),
         cmocka_unit_test_setup_teardown(dry_run_moves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(limit_ends_it, setup, teardown),

@@ -305,6 +305,35 @@ static void a_repeated_publish_is_stored_once(void **state)
     assert_int_equal(rig_stats(r, "a")->ready, 1);
 }
 
+/* Whatever has changed since: nothing is said that is not so. */
+static void a_repeat_is_answered_when_the_topic_is_gone(void **state)
+{
+    static const uint8_t session[16] = {7};
+    struct rig *r = *state;
+    struct op_send_entry entry = {.body = slice_text("x")};
+    struct op_request open = {.op = OP_SESSION_OPEN};
+    struct op_request request = {.op = OP_PUBLISH};
+    struct op_reply *reply;
+
+    topic_with(r, "t", "a", NULL, NULL);
+    open.session_open.session = slice_of(session, 16);
+    assert_int_equal(rig_apply(r, &open)->error.status, HF_OK);
+    request.publish = (struct op_publish){.topic = slice_text("t"),
+                                          .session = slice_of(session, 16),
+                                          .epoch = 1,
+                                          .sequence = 1,
+                                          .entries = &entry,
+                                          .count = 1};
+    assert_int_equal(rig_apply(r, &request)->error.status, HF_OK);
+    assert_int_equal(ask(r, OP_TOPIC_DELETE, "t", "force", NULL)->error.status, HF_OK);
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->error.status, HF_OK);
+    assert_true(reply->publish.results[0].duplicate);
+    request.publish.sequence = 2;
+    assert_int_equal(rig_apply(r, &request)->error.status, HF_E_NOT_FOUND);
+    assert_int_equal(rig_stats(r, "a")->ready, 1);
+}
+
 static void what_is_refused(void **state)
 {
     struct rig *r = *state;
@@ -378,6 +407,43 @@ static void deletion_by_force(void **state)
     assert_int_equal(publish(r, "t", "2", NULL)->queues, 0);
 }
 
+/* What one publish makes is bounded: messages times subscriptions. */
+static void copies_of_one_publish_are_bounded(void **state)
+{
+    static struct op_send_entry entries[LIMIT_BATCH];
+    struct rig *r = *state;
+    struct op_request request = {.op = OP_PUBLISH};
+    uint32_t most = LIMIT_COPIES / LIMIT_SUBSCRIPTIONS;
+    struct op_error error;
+    struct op_reply *reply;
+
+    assert_int_equal(ask(r, OP_TOPIC_CREATE, "t", NULL, NULL)->error.status, HF_OK);
+    for (uint32_t i = 0; i < LIMIT_SUBSCRIPTIONS; i++) {
+        char queue[16];
+
+        (void)snprintf(queue, sizeof queue, "q%u", i);
+        assert_int_equal(rig_create(r, queue), HF_OK);
+        assert_int_equal(ask(r, OP_TOPIC_SUBSCRIBE, "t", queue, NULL)->error.status,
+                         HF_OK);
+        rig_fresh(r);
+    }
+    for (uint32_t i = 0; i < LIMIT_BATCH; i++) {
+        entries[i].body = slice_text("x");
+    }
+    request.publish.topic = slice_text("t");
+    request.publish.entries = entries;
+    request.publish.count = most + 1;
+    assert_int_equal(machine_check(r->machine, &request, &error), HF_E_TOO_LARGE);
+    assert_true(says(error.message, "publish 64 at a time"));
+    assert_int_equal(rig_apply(r, &request)->error.status, HF_E_TOO_LARGE);
+    request.publish.count = most;
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->error.status, HF_OK);
+    assert_int_equal(reply->publish.results[0].queues, LIMIT_SUBSCRIPTIONS);
+    assert_int_equal(rig_stats(r, "q0")->ready, most);
+    assert_int_equal(rig_stats(r, "q255")->ready, most);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -391,6 +457,8 @@ int main(void)
         T(a_body_in_parts_is_shared_too),
         T(purge_and_deletion_take_the_last_copy),
         T(a_repeated_publish_is_stored_once),
+        T(a_repeat_is_answered_when_the_topic_is_gone),
+        T(copies_of_one_publish_are_bounded),
         T(what_is_refused),
         T(lists_are_in_the_order_of_names),
         T(deletion_by_force),
