@@ -162,7 +162,10 @@ static void ask_hello(struct peer *p)
 {
     struct op_request r = {.op = OP_HELLO};
 
-    r.hello = (struct op_hello){1, 1, slice_text("tester"), true};
+    r.hello = (struct op_hello){.version_low = 1,
+                                .version_high = 1,
+                                .actor = slice_text("tester"),
+                                .release_on_close = true};
     peer_ask(p, &r);
 }
 
