@@ -17,10 +17,10 @@
 #include <stdlib.h>
 
 static const unsigned logged[] = {
-    OP_QUEUE_CREATE, OP_QUEUE_SET,   OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
-    OP_SEND,         OP_SEND,        OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
-    OP_SETTLE,       OP_KICK,        OP_NOOP,         OP_MODIFY,      OP_MODIFY,
-    OP_RECUR_SET,    OP_RECUR_REMOVE};
+    OP_QUEUE_CREATE, OP_QUEUE_SET,    OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
+    OP_SEND,         OP_SEND,         OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
+    OP_SETTLE,       OP_KICK,         OP_NOOP,         OP_MODIFY,      OP_MODIFY,
+    OP_RECUR_SET,    OP_RECUR_REMOVE, OP_TX,           OP_TX,          OP_HEARTBEAT};
 
 struct hostile {
     struct rig leader;
@@ -102,6 +102,59 @@ static void aim_rule(struct hostile *h, struct op_recur_set *op)
     op->zone_data = slice_of(zone, 8 + sizeof rule - 1);
 }
 
+static struct slice some_receipt(struct hostile *h)
+{
+    return slice_of(h->receipts[dice_below(
+                        &h->dice, h->receipt_count < 64 ? h->receipt_count : 64)],
+                    RECEIPT_BYTES);
+}
+
+static void aim_entry(struct hostile *h, struct op_send_entry *e)
+{
+    if (dice_below(&h->dice, 4) != 0) {
+        e->group = (struct slice){NULL, 0};
+        e->dedup_id = (struct slice){NULL, 0};
+        e->retry = (struct slice){NULL, 0};
+    }
+    if (dice_below(&h->dice, 4) == 0) {
+        e->dedup_id = some_key(h);
+    }
+    if (dice_below(&h->dice, 3) != 0) {
+        e->keys = some_keys(h);
+    }
+}
+
+/* The leases of few sessions, so that heartbeats find some. */
+static struct slice some_session(struct hostile *h)
+{
+    static const uint8_t sessions[2][16] = {"hostile sessiona", "hostile sessionb"};
+
+    return slice_of(sessions[dice_below(&h->dice, 2)], 16);
+}
+
+static void aim_tx(struct hostile *h, struct op_tx *op)
+{
+    if (dice_below(&h->dice, 2) != 0) {
+        op->session = (struct slice){NULL, 0};
+    }
+    op->count = op->count > 4 && dice_below(&h->dice, 4) != 0 ? 4 : op->count;
+    for (uint32_t i = 0; i < op->count; i++) {
+        struct op_tx_item *item = &op->items[i];
+
+        item->queue = some_queue(h);
+        if (item->send != NULL) {
+            aim_entry(h, item->send);
+        } else if (item->cancel != NULL) {
+            item->cancel->key =
+                item->cancel->has_id ? (struct slice){NULL, 0} : some_key(h);
+            item->cancel->id = (struct message_id){0, dice_below(&h->dice, 3000)};
+            item->cancel->if_version = 0;
+        } else if (item->settle != NULL && h->receipt_count > 0) {
+            item->settle->receipt = some_receipt(h);
+        }
+    }
+}
+
 static void aim(struct hostile *h, struct op_request *q)
 {
     struct slice *names[] = {[OP_QUEUE_CREATE] = &q->queue_create.queue,
@@ -123,7 +176,12 @@ static void aim(struct hostile *h, struct op_request *q)
     case OP_QUEUE_CREATE:
     case OP_QUEUE_SET:
         if (dice_below(&h->dice, 3) != 0) {
-            q->queue_create.attributes = (struct slice){NULL, 0};
+            q->queue_create.attributes =
+                dice_below(&h->dice, 3) != 0
+                    ? (struct slice){NULL, 0}
+                    : rig_attribute_text(&h->leader, "dedup_mode",
+                                         dice_below(&h->dice, 2) != 0 ? "until_done"
+                                                                      : "replace");
         }
         break;
     case OP_MODIFY:
@@ -150,14 +208,7 @@ static void aim(struct hostile *h, struct op_request *q)
         break;
     case OP_SEND:
         for (uint32_t i = 0; i < q->send.count; i++) {
-            if (dice_below(&h->dice, 4) != 0) {
-                q->send.entries[i].group = (struct slice){NULL, 0};
-                q->send.entries[i].dedup_id = (struct slice){NULL, 0};
-                q->send.entries[i].retry = (struct slice){NULL, 0};
-            }
-            if (dice_below(&h->dice, 3) != 0) {
-                q->send.entries[i].keys = some_keys(h);
-            }
+            aim_entry(h, &q->send.entries[i]);
         }
         if (dice_below(&h->dice, 2) != 0) {
             q->send.session = (struct slice){NULL, 0};
@@ -167,13 +218,23 @@ static void aim(struct hostile *h, struct op_request *q)
         q->receive.queue_count = 1;
         q->receive.queues[0] = some_queue(h);
         q->receive.filter = (struct slice){NULL, 0};
+        if (dice_below(&h->dice, 2) != 0) {
+            q->receive.session = some_session(h);
+        }
+        break;
+    case OP_HEARTBEAT:
+        q->heartbeat.session = some_session(h);
+        q->heartbeat.queue_count = q->heartbeat.queue_count > 0;
+        if (q->heartbeat.queue_count > 0) {
+            q->heartbeat.queues[0] = some_queue(h);
+        }
+        break;
+    case OP_TX:
+        aim_tx(h, &q->tx);
         break;
     case OP_SETTLE:
         for (uint32_t i = 0; i < q->settle.count && h->receipt_count > 0; i++) {
-            q->settle.entries[i].receipt =
-                slice_of(h->receipts[dice_below(
-                             &h->dice, h->receipt_count < 64 ? h->receipt_count : 64)],
-                         RECEIPT_BYTES);
+            q->settle.entries[i].receipt = some_receipt(h);
         }
         break;
     default:
