@@ -77,6 +77,17 @@ static json_t *json_slice(struct slice text)
     return json_stringn(text.data == NULL ? "" : (const char *)text.data, text.len);
 }
 
+/* Text of a client, cut at a number of bytes: a character may be torn. */
+static json_t *json_reason(struct slice text)
+{
+    json_t *whole = json_slice(text);
+
+    for (uint32_t cut = 1; whole == NULL && cut < text.len && cut < 4; cut++) {
+        whole = json_slice(slice_of(text.data, text.len - cut));
+    }
+    return whole != NULL ? whole : json_string("");
+}
+
 static double quantile_ms(const struct histogram *h, double fraction)
 {
     uint64_t us = histogram_quantile(h, fraction);
@@ -154,14 +165,18 @@ static void api_status(struct admin *admin, struct answer *a)
 static json_t *json_queue(const struct op_queue_info *q)
 {
     return json_pack(
-        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+        "s:I, s:I, s:i, s:I, s:o}",
         "name", json_slice(q->name), "ready", (json_int_t)q->ready, "leased",
         (json_int_t)q->leased, "scheduled", (json_int_t)q->scheduled, "parked",
         (json_int_t)q->parked, "acked", (json_int_t)q->acked, "bytes",
         (json_int_t)q->bytes, "oldest_ready_ms", (json_int_t)q->oldest_ready_ms,
         "overdue", (json_int_t)q->overdue, "sent", (json_int_t)q->sent, "received",
         (json_int_t)q->received, "acked_total", (json_int_t)q->acked_total, "failed",
-        (json_int_t)q->failed, "dead_lettered", (json_int_t)q->dead_lettered);
+        (json_int_t)q->failed, "dead_lettered", (json_int_t)q->dead_lettered, "expired",
+        (json_int_t)q->expired, "purged", (json_int_t)q->purged, "acked_bytes",
+        (json_int_t)q->acked_bytes, "paused", (int)q->paused, "paused_until",
+        (json_int_t)q->paused_until, "pause_reason", json_reason(q->pause_reason));
 }
 
 static void api_queues(struct admin *admin, struct MHD_Connection *connection,

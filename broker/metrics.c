@@ -2,6 +2,7 @@
 #include "broker/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,30 +147,79 @@ static void label_clean(struct slice name, char *label, size_t size)
     label[len] = '\0';
 }
 
+/* One figure of every queue. */
+static void text_queue_figure(const struct op_queue_list_reply *queues,
+                              struct op_buffer *out, const char *name, const char *type,
+                              const char *help, size_t offset)
+{
+    text_head(out, name, type, help);
+    for (uint32_t i = 0; i < queues->count; i++) {
+        const struct op_queue_info *q = &queues->queues[i];
+        char label[LIMIT_QUEUE_NAME + 1];
+        uint64_t value;
+
+        memcpy(&value, (const uint8_t *)q + offset, sizeof value);
+        label_clean(q->name, label, sizeof label);
+        text(out, "holdfast_%s{queue=\"%s\"} %" PRIu64 "\n", name, label, value);
+    }
+}
+
 static void text_queues(const struct op_queue_list_reply *queues, struct op_buffer *out)
 {
-    static const char *const states[] = {"ready", "leased", "scheduled", "parked"};
+    static const char *const states[] = {"ready", "leased", "scheduled", "parked",
+                                         "acked"};
+    static const struct {
+        const char *name, *type, *help;
+        size_t offset;
+    } figures[] = {
+        {"queue_bytes", "gauge", "Bytes of the messages of a queue",
+         offsetof(struct op_queue_info, bytes)},
+        {"queue_acked_bytes", "gauge", "Bytes of the acked messages that a queue keeps",
+         offsetof(struct op_queue_info, acked_bytes)},
+        {"queue_overdue", "gauge", "Scheduled messages whose time has come",
+         offsetof(struct op_queue_info, overdue)},
+        {"queue_sent_total", "counter", "Messages sent to a queue",
+         offsetof(struct op_queue_info, sent)},
+        {"queue_received_total", "counter", "Deliveries of a queue",
+         offsetof(struct op_queue_info, received)},
+        {"queue_acked_total", "counter", "Acks of a queue",
+         offsetof(struct op_queue_info, acked_total)},
+        {"queue_failed_total", "counter", "Failed attempts of a queue",
+         offsetof(struct op_queue_info, failed)},
+        {"queue_dead_lettered_total", "counter", "Messages that a queue gave up",
+         offsetof(struct op_queue_info, dead_lettered)},
+        {"queue_expired_total", "counter", "Messages of a queue that were over their time",
+         offsetof(struct op_queue_info, expired)},
+        {"queue_purged_total", "counter", "Messages of a queue that were purged",
+         offsetof(struct op_queue_info, purged)},
+    };
 
     text_head(out, "queue_messages", "gauge", "Messages of a queue by state");
     for (uint32_t i = 0; i < queues->count; i++) {
         const struct op_queue_info *q = &queues->queues[i];
-        const uint64_t values[] = {q->ready, q->leased, q->scheduled, q->parked};
+        const uint64_t values[] = {q->ready, q->leased, q->scheduled, q->parked,
+                                   q->acked};
         char label[LIMIT_QUEUE_NAME + 1];
 
         label_clean(q->name, label, sizeof label);
-        for (unsigned s = 0; s < 4; s++) {
+        for (unsigned s = 0; s < sizeof states / sizeof states[0]; s++) {
             text(out,
                  "holdfast_queue_messages{queue=\"%s\",state=\"%s\"} %" PRIu64 "\n",
                  label, states[s], values[s]);
         }
     }
-    text_head(out, "queue_bytes", "gauge", "Bytes of the messages of a queue");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        text_queue_figure(queues, out, figures[i].name, figures[i].type, figures[i].help,
+                          figures[i].offset);
+    }
+    text_head(out, "queue_paused", "gauge",
+              "What a queue does not do: 0 nothing, 1 hand out, 2 take in, 3 both");
     for (uint32_t i = 0; i < queues->count; i++) {
         char label[LIMIT_QUEUE_NAME + 1];
 
         label_clean(queues->queues[i].name, label, sizeof label);
-        text(out, "holdfast_queue_bytes{queue=\"%s\"} %" PRIu64 "\n", label,
-             queues->queues[i].bytes);
+        text(out, "holdfast_queue_paused{queue=\"%s\"} %d\n", label,
+             (int)queues->queues[i].paused);
     }
     text_head(out, "queue_oldest_ready_seconds", "gauge",
               "Age of the oldest ready message");

@@ -631,6 +631,9 @@ json_t *format_json_queue(const struct hf_queue *q, bool attributes, bool counte
         put_u64(object, "acked_total", q->acked_total);
         put_u64(object, "failed", q->failed);
         put_u64(object, "dead_lettered", q->dead_lettered);
+        put_u64(object, "expired", q->expired);
+        put_u64(object, "purged", q->purged);
+        put_u64(object, "acked_bytes", q->acked_bytes);
         if (q->paused != HF_PAUSE_NONE) {
             json_object_set_new(object, "paused", json_string(format_pause(q->paused)));
             put_i64(object, "paused_until", q->paused_until);

@@ -109,8 +109,10 @@ static void print_counters(const struct hf_queue *q)
            q->ready, age[0] != '\0' ? " (oldest " : "", age, age[0] != '\0' ? ")" : "",
            q->leased, q->scheduled, q->overdue, q->parked, q->acked, q->bytes);
     printf("  ever: sent %" PRIu64 ", received %" PRIu64 ", acked %" PRIu64
-           ", failed %" PRIu64 ", dead-lettered %" PRIu64 "\n",
-           q->sent, q->received, q->acked_total, q->failed, q->dead_lettered);
+           ", failed %" PRIu64 ", dead-lettered %" PRIu64 ", expired %" PRIu64
+           ", purged %" PRIu64 "\n",
+           q->sent, q->received, q->acked_total, q->failed, q->dead_lettered, q->expired,
+           q->purged);
     if (q->paused != HF_PAUSE_NONE) {
         char until[FORMAT_TIME] = "it is resumed";
 

@@ -11,6 +11,8 @@ struct ending {
     struct hf_error error;
     int existed;
     uint64_t count;
+    bool more;
+    int64_t at_ms; /* cluster time of the answer */
     struct client_answer *kept;
 };
 
@@ -30,6 +32,8 @@ static void on_end(struct client_call *call, const struct hf_error *error,
                call->request.op == OP_QUEUE_PURGE ||
                call->request.op == OP_REPLAY) {
         ending->count = reply->count.count;
+        ending->more = reply->count.more;
+        ending->at_ms = reply->stamp.cluster_ms;
     }
 }
 
@@ -160,22 +164,31 @@ int hf_queue_purge(struct hf_client *c, const char *queue, uint64_t *count,
     return counting(c, call, count, error);
 }
 
+/* One step of something that is done in steps. */
+static int step(struct hf_client *c, struct client_call *call, struct ending *ending,
+                uint64_t *total, struct hf_error *error)
+{
+    int rc = call != NULL ? run(c, call, ending, error) : client_out_of_memory(error);
+
+    if (rc == HF_OK && total != NULL) {
+        *total += ending->count;
+    }
+    return rc;
+}
+
 int hf_queue_purge_some(struct hf_client *c, const char *queue,
                         const struct hf_purge *purge, uint64_t *count,
                         struct hf_error *error)
 {
-    uint64_t step;
-    int rc;
+    struct ending ending = {.more = true};
+    int rc = client_check_name(queue, error);
 
-    *count = 0;
-    do {
-        struct client_call *call;
+    if (count != NULL) {
+        *count = 0;
+    }
+    while (rc == HF_OK && ending.more) {
+        struct client_call *call = client_call_new(OP_QUEUE_PURGE);
 
-        rc = client_check_name(queue, error);
-        if (rc != HF_OK) {
-            return rc;
-        }
-        call = client_call_new(OP_QUEUE_PURGE);
         if (call != NULL) {
             call->request.queue_purge.queue = slice_text(queue);
             call->request.queue_purge.states = purge->states;
@@ -184,27 +197,24 @@ int hf_queue_purge_some(struct hf_client *c, const char *queue,
             call->request.queue_purge.before =
                 client_optional(purge->has_before, purge->before_ms);
         }
-        rc = counting(c, call, &step, error);
-        *count += rc == HF_OK ? step : 0;
-    } while (rc == HF_OK && step >= HF_STEP_MAX);
+        rc = step(c, call, &ending, count, error);
+    }
     return rc;
 }
 
 int hf_replay(struct hf_client *c, const char *queue, const struct hf_replay *replay,
               uint64_t *count, struct hf_error *error)
 {
-    uint64_t step;
-    int rc;
+    struct ending ending = {.more = true};
+    struct optional_ms to = {.set = false};
+    int rc = client_check_name(queue, error);
 
-    *count = 0;
-    do {
-        struct client_call *call;
+    if (count != NULL) {
+        *count = 0;
+    }
+    while (rc == HF_OK && ending.more) {
+        struct client_call *call = client_call_new(OP_REPLAY);
 
-        rc = client_check_name(queue, error);
-        if (rc != HF_OK) {
-            return rc;
-        }
-        call = client_call_new(OP_REPLAY);
         if (call != NULL) {
             call->request.replay.queue = slice_text(queue);
             call->request.replay.has_id = replay->has_id != 0;
@@ -212,10 +222,14 @@ int hf_replay(struct hf_client *c, const char *queue, const struct hf_replay *re
                 (struct message_id){replay->id.high, replay->id.low};
             call->request.replay.from =
                 client_optional(!replay->has_id, replay->from_ms);
+            call->request.replay.to = to;
         }
-        rc = counting(c, call, &step, error);
-        *count += rc == HF_OK ? step : 0;
-    } while (rc == HF_OK && step >= HF_STEP_MAX && !replay->has_id);
+        rc = step(c, call, &ending, count, error);
+        if (rc == HF_OK && !to.set) {
+            /* What is consumed again meanwhile is not brought back a second time. */
+            to = (struct optional_ms){.set = true, .value = ending.at_ms + 1};
+        }
+    }
     return rc;
 }
 
@@ -269,6 +283,9 @@ static int convert(const struct op_queue_info *from, struct arena *arena,
     to->acked_total = from->acked_total;
     to->failed = from->failed;
     to->dead_lettered = from->dead_lettered;
+    to->expired = from->expired;
+    to->purged = from->purged;
+    to->acked_bytes = from->acked_bytes;
     to->paused = (int)from->paused;
     to->paused_until = from->paused_until;
     to->pause_reason = client_bytes(from->pause_reason);

@@ -308,6 +308,7 @@ static const struct field unsubscribe[] = {
 static const struct field replay[] = {
     QUEUE(op_replay, queue, FIELD_REQUIRED),
     MS(FROM, op_replay, from, 0, LIMIT_TIME_MAX_MS),
+    MS(TO, op_replay, to, 0, LIMIT_TIME_MAX_MS),
     MORE(KIND_OPTIONAL_ID, ID, op_replay, id, has_id),
 };
 
@@ -541,6 +542,9 @@ static const struct field queue_info[] = {
     ANY32(PAUSED, op_queue_info, paused),
     TIME(PAUSED_UNTIL, op_queue_info, paused_until),
     ANY_TEXT(PAUSE_REASON, op_queue_info, pause_reason),
+    ANY(EXPIRED, op_queue_info, expired),
+    ANY(PURGED, op_queue_info, purged),
+    ANY(ACKED_BYTES, op_queue_info, acked_bytes),
 };
 
 static const struct record queue_info_record = RECORD(op_queue_info, queue_info);
@@ -641,6 +645,7 @@ static const struct field settle_reply[] = {
 
 static const struct field count_reply[] = {
     ANY(COUNT, op_count_reply, count),
+    BOOL(MORE, op_count_reply, more, 0),
 };
 
 static const struct field modify_reply[] = {

@@ -200,6 +200,9 @@
     X(RIGHTS, 183, "rights", "uint")                                                   \
     X(GRANTS, 184, "grants", "maps")                                                   \
     X(STALE_READS, 185, "stale_reads", "bool")                                         \
+    X(EXPIRED, 200, "expired", "uint")                                                 \
+    X(PURGED, 201, "purged", "uint")                                                   \
+    X(ACKED_BYTES, 202, "acked_bytes", "uint")                                         \
     X(ZONE_DATA, 210, "zone_data", "bytes")
 
 enum op_field {

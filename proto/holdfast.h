@@ -233,8 +233,9 @@ struct hf_queue {
     uint64_t ready, leased, scheduled, parked, acked, bytes;
     int64_t oldest_ready_ms; /* age of the oldest ready message, 0 = none */
     uint64_t overdue;        /* scheduled ones whose time has come */
-    uint64_t sent, received, acked_total, failed,
-        dead_lettered; /* since the queue was made */
+    uint64_t sent, received, acked_total, failed, dead_lettered, expired,
+        purged;           /* since the queue was made */
+    uint64_t acked_bytes; /* of the acked ones that are kept; not in `bytes` */
     int paused;           /* enum hf_pause_mode */
     int64_t paused_until; /* 0 = until it is resumed */
     struct hf_bytes pause_reason;
@@ -273,16 +274,14 @@ HF_API int hf_queue_delete(struct hf_client *client, const char *queue, int forc
 HF_API int hf_queue_purge(struct hf_client *client, const char *queue, uint64_t *count,
                           struct hf_error *error);
 
-/* What one command removes or replays at most; the calls below repeat it. */
-#define HF_STEP_MAX 1024u
-
 struct hf_purge {
     unsigned states; /* bits 1 << enum hf_message_state; 0 = all but leased */
     int has_before;
     int64_t before_ms; /* only what was first ready, is due, or was acked before */
 };
 /* A part of a queue, in steps: what is sent or comes back meanwhile may be removed too,
- * unless it is after before_ms. *count: how many went. */
+ * unless it is after before_ms. count (may be NULL): how many went, also when it ends
+ * with an error. */
 HF_API int hf_queue_purge_some(struct hf_client *client, const char *queue,
                                const struct hf_purge *purge, uint64_t *count,
                                struct hf_error *error);
@@ -292,8 +291,9 @@ struct hf_replay {
     struct hf_id id;
     int64_t from_ms;
 };
-/* Make acked messages that the queue kept (retain_acked) ready again, oldest ack first.
- * HF_E_MESSAGE_NOT_FOUND, HF_E_QUEUE_FULL. */
+/* Make acked messages that the queue kept (retain_acked) ready again, oldest ack first,
+ * in steps; what is acked after it began stays. HF_E_MESSAGE_NOT_FOUND,
+ * HF_E_QUEUE_FULL (count, may be NULL, says how many came back before). */
 HF_API int hf_replay(struct hf_client *client, const char *queue,
                      const struct hf_replay *replay, uint64_t *count,
                      struct hf_error *error);

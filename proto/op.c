@@ -1401,6 +1401,10 @@ static int check_replay(struct decode *d, const struct op_replay *replay)
                           ? "stands beside id, and both say which: give one of them"
                           : "is missing: say from when on, or give an id");
     }
+    if (replay->has_id && replay->to.set) {
+        return refuse(d, HF_E_INVALID_ARGUMENT, "to",
+                      "stands beside id, which says it all: leave it out");
+    }
     return HF_OK;
 }
 

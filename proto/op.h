@@ -378,6 +378,7 @@ struct op_publish {
 struct op_replay {
     struct slice queue;
     struct optional_ms from; /* acked at this time or later */
+    struct optional_ms to;   /* and before this one; not with an id */
     bool has_id;
     struct message_id id;
 };
@@ -695,8 +696,9 @@ struct op_queue_info {
     uint64_t ready, leased, scheduled, parked, acked, bytes;
     int64_t oldest_ready_ms; /* age of the oldest READY message; 0 = none */
     uint64_t overdue;        /* SCHEDULED whose due time has passed */
-    uint64_t sent, received, acked_total, failed,
-        dead_lettered; /* since the queue was created */
+    uint64_t sent, received, acked_total, failed, dead_lettered, expired,
+        purged;           /* since the queue was created */
+    uint64_t acked_bytes; /* of the acked ones that are kept; not in `bytes` */
     enum pause_mode paused;
     int64_t paused_until; /* 0 = until it is resumed */
     struct slice pause_reason;
@@ -995,6 +997,7 @@ struct op_recur_list_reply {
 /* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY: how many messages it concerned. */
 struct op_count_reply {
     uint64_t count;
+    bool more; /* QUEUE_PURGE, REPLAY: this was one step, ask again */
 };
 
 enum node_role { NODE_BLANK, NODE_SPARE, NODE_STANDBY, NODE_VOTER };

@@ -50,7 +50,9 @@ static void leave_live(struct machine *m, struct queue *q, uint64_t id, struct s
     if ((slot->flags & SLOT_KEYED) != 0) {
         keys_forget(m, q->number, id);
     }
-    place_unmove(m, id, slot);
+    if (slot->arrival == 0) {
+        place_unmove(m, id, slot);
+    } /* else the queue it was sent to would take it for leased */
     q->bytes -= slot->bytes;
 }
 
@@ -265,6 +267,7 @@ void apply_replay(struct machine *m, const struct apply *a)
     uint64_t count = 0;
     uint32_t budget = LIMIT_FIRE;
     int64_t from_ms = op->from.set ? op->from.value : 0;
+    int64_t to_ms = op->to.set ? op->to.value : INT64_MAX;
 
     if (check_replay(m, op, error) != HF_OK) {
         return;
@@ -281,10 +284,11 @@ void apply_replay(struct machine *m, const struct apply *a)
         uint64_t id;
         struct slot slot;
 
-        if (!oldest(m, q, from_ms, &acked_ms, &id, &slot)) {
-            break;
+        if (!oldest(m, q, from_ms, &acked_ms, &id, &slot) || acked_ms >= to_ms) {
+            a->reply->count.count = count;
+            return;
         }
-        if (queue_is_full(q, slot.bytes)) {
+        if (!place_is_purged(q, id, &slot) && queue_is_full(q, slot.bytes)) {
             if (count == 0) {
                 (void)refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
                              "the queue is at max_messages or max_bytes: consume, or "
@@ -301,4 +305,5 @@ void apply_replay(struct machine *m, const struct apply *a)
         }
     }
     a->reply->count.count = count;
+    a->reply->count.more = count != 0 || error->status == HF_OK;
 }

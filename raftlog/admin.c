@@ -189,7 +189,9 @@ void apply_queue_purge(struct machine *m, const struct apply *a)
     a->reply->count.count =
         op->states == 0 && !op->before.set
             ? raise_floor(m, q, m->next_id)
-            : purge_some(m, q, op->states, op->before.set ? op->before.value : INT64_MAX);
+            : purge_some(m, q, op->states,
+                         op->before.set ? op->before.value : INT64_MAX,
+                         &a->reply->count.more);
     m->chain = machine_mix(m->chain, a->reply->count.count);
 }
 
@@ -322,7 +324,9 @@ static uint64_t kick_oldest(struct machine *m, struct queue *q, uint32_t count)
         } else {
             kicked += unpark(m, q, id, &slot);
         }
-        more = store_next(m->store, TREE_PARKED, &key, &value);
+        /* One that was over its time may have been parked anew, at the end. */
+        more = store_seek(m->store, TREE_PARKED, parked_key(from, q->number, 0, 0), &key,
+                          &value);
     }
     return kicked;
 }

@@ -549,6 +549,16 @@ int machine_commit(struct machine *m)
 
 /* ---- checks and bounds ---- */
 
+static bool any_dedup_id(const struct op_send *op)
+{
+    for (uint32_t i = 0; i < op->count; i++) {
+        if (op->entries[i].dedup_id.data != NULL) {
+            return true; /* a repeat needs no room */
+        }
+    }
+    return false;
+}
+
 /* Not even the smallest of the entries fits. */
 static bool is_at_limit(const struct queue *q, const struct op_send *op)
 {
@@ -560,9 +570,6 @@ static bool is_at_limit(const struct queue *q, const struct op_send *op)
         uint64_t size =
             (uint64_t)op->entries[i].body.len + op->entries[i].attributes.len;
 
-        if (op->entries[i].dedup_id.data != NULL) {
-            return false; /* a repeat needs no room */
-        }
         smallest = size < smallest ? size : smallest;
     }
     return (messages != 0 && queue_messages(q) >= messages) ||
@@ -575,8 +582,11 @@ static int check_send_now(struct machine *m, const struct op_send *op,
     int rc = check_send(m, op, error);
 
     /* Numbered sends go through: their results may be remembered from before. */
-    if (rc == HF_OK && op->session.data == NULL &&
-        is_at_limit(queue_find(&m->queues, op->queue), op)) {
+    if (rc != HF_OK || op->session.data != NULL || any_dedup_id(op)) {
+        return rc;
+    }
+    rc = pause_check_send(m, queue_find(&m->queues, op->queue), error);
+    if (rc == HF_OK && is_at_limit(queue_find(&m->queues, op->queue), op)) {
         return refuse(
             &m->arena, error, HF_E_QUEUE_FULL, "queue",
             "the queue is at max_messages or max_bytes: consume, or raise them");

@@ -456,6 +456,7 @@ uint32_t place_expire(struct machine *m, struct queue *q, uint64_t id,
     }
     /* The target is gone or full: set aside, for another retention. */
     place_unexpire(m, q, id, &kept);
+    kept.flags &= (uint16_t) ~(SLOT_RETRY | SLOT_LAPSED | SLOT_REPEATED);
     kept.position_ms = m->now_ms;
     kept.version++; /* its place cannot be derived any more */
     slot_set_error(&kept, slice_text("expired"));

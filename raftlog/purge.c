@@ -1,5 +1,5 @@
 /* purge.c: removing a part of a queue: some states, or what was ready before a moment;
- * at most LIMIT_FIRE messages in one command. */
+ * about LIMIT_FIRE records in one command. */
 #include "raftlog/purge.h"
 
 #include "raftlog/acked.h"
@@ -12,8 +12,14 @@ struct purge {
     struct machine *m;
     struct queue *q;
     int64_t before_ms;
-    uint32_t left;
+    uint32_t left;    /* of the work this command may do */
+    uint64_t removed; /* messages */
 };
+
+static void spend(struct purge *p, uint32_t cost)
+{
+    p->left -= cost < p->left ? cost : p->left;
+}
 
 /* The entry under the cursor of this state: gone. */
 static bool remove_here(struct purge *p, enum message_state state, uint64_t id,
@@ -29,14 +35,14 @@ static bool remove_here(struct purge *p, enum message_state state, uint64_t id,
         store_drop(p->m->store, state == MESSAGE_READY    ? TREE_READY
                                 : state == MESSAGE_PARKED ? TREE_PARKED
                                                           : TREE_DUE);
-        (void)place_sweep(p->m, p->q, id, &slot);
-        return true;
+        spend(p, 1 + place_sweep(p->m, p->q, id, &slot) / 16);
+        return store_status(p->m->store) == HF_OK;
     }
     place_drop(p->m, p->q, state);
     gone_put(p->m, id, GONE_PURGED);
-    (void)place_forget(p->m, p->q, id, &slot);
+    spend(p, 1 + place_forget(p->m, p->q, id, &slot) / 16);
     p->q->purged++;
-    p->left--;
+    p->removed++;
     p->m->chain = machine_mix(p->m->chain, id);
     return store_status(p->m->store) == HF_OK;
 }
@@ -81,6 +87,7 @@ static void purge_grouped(struct purge *p)
 
         if (value.len == 8 && bytes_get_u64(value.data) < p->q->floor_id) {
             store_drop(p->m->store, TREE_DUE);
+            spend(p, 1);
             continue;
         }
         if (!group_find_ready(p->m, p->q, id, position_ms, key) ||
@@ -122,15 +129,19 @@ static void purge_parked(struct purge *p)
 
 static void purge_acked(struct purge *p)
 {
+    uint64_t before = p->q->acked;
+
+    /* What an earlier purge left is dropped on the way, and is in no count. */
     while (p->left > 0 && p->q->acked > 0 &&
            acked_drop_oldest(p->m, p->q, p->before_ms)) {
-        p->q->purged++;
-        p->left--;
+        spend(p, 1);
     }
+    p->q->purged += before - p->q->acked;
+    p->removed += before - p->q->acked;
 }
 
 uint64_t purge_some(struct machine *m, struct queue *q, uint32_t states,
-                    int64_t before_ms)
+                    int64_t before_ms, bool *more)
 {
     struct purge p = {.m = m, .q = q, .before_ms = before_ms, .left = LIMIT_FIRE};
 
@@ -151,5 +162,6 @@ uint64_t purge_some(struct machine *m, struct queue *q, uint32_t states,
         purge_acked(&p);
     }
     queue_touch(&m->queues, q);
-    return LIMIT_FIRE - p.left;
+    *more = p.left == 0;
+    return p.removed;
 }

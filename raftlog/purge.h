@@ -5,9 +5,10 @@
 #include "raftlog/state.h"
 
 /* Messages in these states (bits 1 << enum message_state; 0 = all of PURGE_STATES) that
- * were first ready, or are due, or were acked, before a moment (INT64_MAX = any). At
- * most LIMIT_FIRE at a time: fewer means that none is left. Returns how many. */
+ * were first ready, or are due, or were acked, before a moment (INT64_MAX = any).
+ * Bounded: about LIMIT_FIRE records, what an earlier purge left among them; `more` says
+ * that there may be others. Returns how many messages went. */
 uint64_t purge_some(struct machine *m, struct queue *q, uint32_t states,
-                    int64_t before_ms);
+                    int64_t before_ms, bool *more);
 
 #endif

@@ -170,6 +170,9 @@ static bool describe(struct machine *m, const struct queue *q, int64_t now_ms,
     info->acked_total = q->acked_total;
     info->failed = q->failed;
     info->dead_lettered = q->dead_lettered;
+    info->expired = q->expired;
+    info->purged = q->purged;
+    info->acked_bytes = q->acked_bytes;
     if (pause_holds(m, q, PAUSE_BOTH)) {
         const void *reason = arena_copy(arena, q->pause_reason, q->pause_reason_len);
 
@@ -372,6 +375,9 @@ static int peek_one(struct machine *m, const struct queue *q, enum message_state
     }
     if (slot_decode(value, &slot) != HF_OK) {
         return HF_E_CORRUPT;
+    }
+    if (state == MESSAGE_ACKED) {
+        out->acked_at = bytes_get_i64(key.data + 4);
     }
     return describe_message(m, q, id, &slot, place, arena, out);
 }

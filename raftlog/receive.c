@@ -130,8 +130,18 @@ static void take_plain(struct taking *t, struct queue *q, uint64_t limit)
                            &key, &value);
 
     while (more && may_go_on(t) && t->count - begin < limit &&
-           bytes_get_u32(key.data) == q->number && take_here(t, q, key, value)) {
-        more = store_next(t->m->store, TREE_READY, &key, &value);
+           bytes_get_u32(key.data) == q->number) {
+        uint32_t removed = t->removed;
+
+        if (!take_here(t, q, key, value)) {
+            return;
+        }
+        /* One that expired may have gone to the line of another queue, and the cursor
+         * with it. What was taken or removed is gone: begin again. */
+        more = t->removed == removed
+                   ? store_next(t->m->store, TREE_READY, &key, &value)
+                   : store_seek(t->m->store, TREE_READY,
+                                ready_key(from, q->number, 0, 0, 0), &key, &value);
     }
 }
 

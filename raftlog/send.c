@@ -53,11 +53,6 @@ static int check_fields(struct machine *m, const struct queue *q,
 {
     struct queue_config policy = q->config;
     struct arena *arena = &m->arena;
-    int rc = pause_check_send(m, q, error);
-
-    if (rc != HF_OK) {
-        return rc;
-    }
 
     if (e->body.data == NULL) {
         return refuse(arena, error, HF_E_INVALID_ARGUMENT, "body",
@@ -280,6 +275,9 @@ void send_message(struct machine *m, struct queue *q, const struct op_send_entry
             due_ms = push_back(q, &once, due_ms);
         }
     }
+    if (pause_check_send(m, q, &result->error) != HF_OK) {
+        return;
+    }
     if (is_full_for(q, &once, bytes)) {
         (void)refuse_full(m, q, &result->error);
         return;
@@ -310,6 +308,9 @@ int send_check_copy(struct machine *m, const struct queue *q,
 {
     int rc = check_whole(m, q, e, due_ms, error);
 
+    if (rc == HF_OK) {
+        rc = pause_check_send(m, q, error);
+    }
     return rc == HF_OK && queue_is_full(q, (uint64_t)e->body.len + e->attributes.len)
                ? refuse_full(m, q, error)
                : rc;

@@ -62,6 +62,7 @@ struct verify {
     uint64_t message_count;
     struct tally *tallies; /* one per queue, in the table's order */
     uint64_t names;
+    uint64_t pauses;
     uint64_t sessions;
     uint64_t consumers;
     uint64_t once; /* records of dedup ids, less their looks */
@@ -434,6 +435,8 @@ static int see_acked(void *ctx, struct slice key, struct slice value)
     seen->keys = 0;
     seen->away = slot.arrival != 0;
     seen->queue = q->number;
+    seen->position_ms = slot.position_ms;
+    seen->priority = slot.priority;
     if (!place_is_purged(q, id, &slot)) {
         t->acked++;
         t->acked_bytes += slot.bytes;
@@ -564,6 +567,19 @@ static int see_topic(void *ctx, struct slice key, struct slice value)
     }
     v->topic_subscriptions += topic.subscriptions;
     return HF_OK;
+}
+
+static int see_pause(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    const struct queue *q = queue_find_number(&v->m->queues, bytes_get_u32(key.data));
+
+    v->pauses++;
+    return q != NULL && value.len == 12u + q->pause_reason_len &&
+                   value.data[1] == q->paused && q->paused != PAUSE_NONE &&
+                   bytes_get_i64(value.data + 4) == q->paused_until
+               ? HF_OK
+               : wrong(v, "queue %u does not know its pause", bytes_get_u32(key.data));
 }
 
 static int see_name(void *ctx, struct slice key, struct slice value)
@@ -706,6 +722,7 @@ static int compare_queue(struct verify *v, const struct queue *q, const struct t
 static int compare(struct verify *v)
 {
     uint64_t named = 0;
+    uint64_t paused = 0;
 
     for (uint64_t i = 0; i < v->slots; i++) {
         const struct seen *seen = &v->messages[i];
@@ -755,6 +772,7 @@ static int compare(struct verify *v)
             return rc;
         }
         named += v->m->queues.all[i]->name_len != 0;
+        paused += v->m->queues.all[i]->paused != PAUSE_NONE;
     }
     if (named != v->names) {
         return wrong(v, "%llu queues have a name, %llu names are stored",
@@ -763,6 +781,10 @@ static int compare(struct verify *v)
     if (v->acked != v->acked_at) {
         return wrong(v, "%llu acked messages, %llu are found by id",
                      (unsigned long long)v->acked, (unsigned long long)v->acked_at);
+    }
+    if (paused != v->pauses) {
+        return wrong(v, "%llu queues are paused, %llu pauses are stored",
+                     (unsigned long long)paused, (unsigned long long)v->pauses);
     }
     if (v->tagged != v->tagged_ready) {
         return wrong(v, "%llu ready messages have a tag, the index has %llu",
@@ -790,9 +812,8 @@ static int read_all(struct verify *v)
         int (*each)(void *ctx, struct slice key, struct slice value);
     } steps[] = {
         {TREE_MSG, see_message},   {TREE_READY, see_ready},     {TREE_DUE, see_due},
-        {TREE_PARKED, see_parked}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
-        {TREE_QNAME, see_name},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
-        {TREE_ACKED, see_acked},   {TREE_ACKED_AT, see_acked_at},
+        {TREE_PARKED, see_parked}, {TREE_ACKED, see_acked}, {TREE_ACKED_AT, see_acked_at}, {TREE_BLOB, see_blob},       {TREE_MOVED, see_moved},
+        {TREE_QNAME, see_name}, {TREE_PAUSE, see_pause},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
         {TREE_TAGGED, see_tagged}, {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},

@@ -531,6 +531,7 @@ static void make_consistent(struct dice *r, struct arena *arena,
         if (!request->replay.has_id) {
             request->replay.id = (struct message_id){0, 0};
         }
+        request->replay.to.set = request->replay.to.set && !request->replay.has_id;
         break;
     case OP_PEEK:
         if (request->peek.state != MESSAGE_SCHEDULED) {

@@ -56,6 +56,7 @@ void model_done(struct model *m)
 {
     free(m->messages);
     free(m->gone);
+    free(m->acked);
     free(m->recurs);
     free(m->redrives);
 }
@@ -129,12 +130,6 @@ bool model_is_expired(const struct model *m, const struct model_message *msg)
 {
     return (msg->expires_ms != 0 && msg->expires_ms <= m->now_ms) ||
            msg->position_ms + m->queues[msg->queue].config.retention <= m->now_ms;
-}
-
-void model_expire(struct model *m, struct model_message *msg)
-{
-    model_remember(m, msg->id, GONE_EXPIRED, 0);
-    model_take_away(m, msg);
 }
 
 uint64_t model_count_state(const struct model *m, int queue, enum message_state state)
@@ -258,27 +253,6 @@ static struct model_message *first_lapsed(struct model *m, uint32_t queue_number
     return best;
 }
 
-static void fire_one(struct model *m, uint64_t id)
-{
-    struct model_message *msg = model_find(m, id);
-
-    if (msg->state == MESSAGE_LEASED) {
-        return;
-    }
-    if (msg->state == MESSAGE_SCHEDULED && msg->due_ms <= m->now_ms) {
-        msg->state = MESSAGE_READY;
-        msg->due_ms = 0;
-        msg->retry = false;
-    }
-    if (msg->expires_ms != 0 && msg->expires_ms <= m->now_ms) {
-        model_expire(m, msg);
-        return;
-    }
-    if (msg->state != MESSAGE_SCHEDULED && model_is_expired(m, msg)) {
-        model_expire(m, msg);
-    }
-}
-
 static void fire_chores(struct model *m)
 {
     for (int i = 0; i < MODEL_SESSIONS; i++) {
@@ -300,17 +274,13 @@ void model_fire(struct model *m, uint32_t queue_number)
          msg = first_lapsed(m, queue_number)) {
         lapse(m, msg);
     }
-    for (uint32_t i = m->count; i > 0; i--) {
-        /* The last one moves into a gap, and was looked at already. */
-        const struct model_message *msg = &m->messages[i - 1];
-
-        if (m->queues[msg->queue].number == queue_number) {
-            fire_one(m, msg->id);
-        }
-    }
     for (int i = 0; i < MODEL_QUEUES; i++) {
         if (m->queues[i].exists && m->queues[i].number == queue_number) {
+            model_fire_times(m, i);
             model_once_fire(m, i);
+            model_fire_retention(m, i);
+            model_pause_fire(m, i);
+            model_acked_fire(m, i);
         }
     }
 }
@@ -381,6 +351,8 @@ static bool apply_create(struct model *m, const struct op_queue_create *op,
     m->queues[i].acked_total = 0;
     m->queues[i].failed = 0;
     m->queues[i].dead_lettered = 0;
+    m->queues[i].expired = 0;
+    m->queues[i].purged = 0;
     return !reply->queue_create.existed ||
            model_differ(m, "existed is set for a new queue");
 }
@@ -404,7 +376,7 @@ static bool apply_set(struct model *m, const struct op_queue_set *op,
 
 static uint64_t empty(struct model *m, int queue)
 {
-    uint64_t n = 0;
+    uint64_t n = model_acked_purge(m, queue, INT64_MAX);
 
     for (uint32_t i = m->count; i > 0; i--) {
         if (m->messages[i - 1].queue == queue) {
@@ -424,8 +396,13 @@ static bool apply_purge(struct model *m, const struct op_queue_purge *op,
     if (i < 0) {
         return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
     }
-    n = empty(m, i);
-    m->queues[i].floor_id = m->next_id;
+    if (op->states != 0 || op->before.set) {
+        n = model_purge_some(m, i, op);
+    } else {
+        n = empty(m, i);
+        m->queues[i].purged += n;
+        m->queues[i].floor_id = m->next_id;
+    }
     return model_same_status(m, reply->error.status, HF_OK) &&
            (reply->count.count == n ||
             model_differ(m, "%llu purged, should be %llu",
@@ -454,6 +431,7 @@ static bool apply_delete(struct model *m, const struct op_queue_delete *op,
     n = empty(m, i);
     model_once_drop(m, i);
     m->queues[i].exists = false;
+    model_pause_end(&m->queues[i]);
     model_recur_drop(m, i);
     model_topic_drop_queue(m, i);
     return model_same_status(m, reply->error.status, HF_OK) &&
@@ -519,14 +497,16 @@ int model_send_verdict(const struct model *m, int queue, const struct op_send_en
     if (bytes > (uint64_t)c->max_message_bytes) {
         return HF_E_TOO_LARGE;
     }
+    if (model_paused(m, queue, PAUSE_SEND)) {
+        return HF_E_PAUSED;
+    }
     if (model_is_full(m, queue, bytes)) {
         return HF_E_QUEUE_FULL;
     }
     return HF_OK;
 }
 
-void model_add_message(struct model *m, int queue, const struct op_send_entry *e,
-                       int64_t due_ms)
+struct model_message *model_make_message(struct model *m)
 {
     struct model_message *msg;
 
@@ -536,6 +516,14 @@ void model_add_message(struct model *m, int queue, const struct op_send_entry *e
     }
     msg = &m->messages[m->count++];
     memset(msg, 0, sizeof *msg);
+    return msg;
+}
+
+void model_add_message(struct model *m, int queue, const struct op_send_entry *e,
+                       int64_t due_ms)
+{
+    struct model_message *msg = model_make_message(m);
+
     msg->id = m->next_id++;
     msg->sent_ms = m->now_ms;
     msg->queue = queue;
@@ -853,7 +841,8 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
     int64_t lease = op->lease.set ? op->lease.value : q->config.lease;
     struct model_message *msg;
 
-    while (*n < op->max && *bytes < LIMIT_BATCH_BYTES) {
+    while (*n < op->max && *bytes < LIMIT_BATCH_BYTES &&
+           !model_paused(m, queue, PAUSE_RECEIVE)) {
         if (q->config.max_inflight != 0 &&
             model_count_state(m, queue, MESSAGE_LEASED) >=
                 (uint64_t)q->config.max_inflight) {
@@ -1148,6 +1137,7 @@ bool model_settle_current(struct model *m, struct model_message *msg,
         q->acked_total++;
         model_settled(m, msg);
         model_remember(m, msg->id, GONE_ACKED, msg->epoch);
+        model_acked(m, msg);
         model_take_away(m, msg);
         return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
     }
@@ -1319,6 +1309,10 @@ bool model_apply(struct model *m, const struct op_request *request,
         return model_tx(m, &request->tx, reply);
     case OP_SETTLE:
         return apply_settle(m, &request->settle, reply);
+    case OP_PAUSE:
+        return model_pause(m, &request->pause, reply);
+    case OP_REPLAY:
+        return model_replay(m, &request->replay, reply);
     case OP_KICK:
         return apply_kick(m, &request->kick, reply);
     case OP_RECUR_SET:
@@ -1349,6 +1343,8 @@ bool model_apply(struct model *m, const struct op_request *request,
 bool model_check_stats(struct model *m, int queue, const struct op_queue_info *info)
 {
     const struct model_queue *q = &m->queues[queue];
+    uint64_t acked;
+    uint64_t bytes;
 
     if (info->ready != model_count_state(m, queue, MESSAGE_READY) ||
         info->leased != model_count_state(m, queue, MESSAGE_LEASED) ||
@@ -1379,7 +1375,18 @@ bool model_check_stats(struct model *m, int queue, const struct op_queue_info *i
             (unsigned long long)q->received, (unsigned long long)q->acked_total,
             (unsigned long long)q->failed, (unsigned long long)q->dead_lettered);
     }
-    return true;
+    acked = model_count_acked(m, queue, &bytes);
+    if (info->expired != q->expired || info->purged != q->purged ||
+        info->acked != acked || info->acked_bytes != bytes) {
+        return model_differ(
+            m, "%s expired %llu purged %llu acked %llu, %llu bytes; should be %llu %llu "
+            "%llu, %llu",
+            q->name, (unsigned long long)info->expired, (unsigned long long)info->purged,
+            (unsigned long long)info->acked, (unsigned long long)info->acked_bytes,
+            (unsigned long long)q->expired, (unsigned long long)q->purged,
+            (unsigned long long)acked, (unsigned long long)bytes);
+    }
+    return model_check_pause(m, queue, info);
 }
 
 bool model_check_schedule(struct model *m, int queue,

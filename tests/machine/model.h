@@ -25,7 +25,8 @@ struct model_config {
     int64_t lease, delay, max_delay, overflow, max_message_bytes, max_messages,
         max_bytes, retention, max_failures, by_deliveries, max_lease_total,
         max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
-        retry_max, retry_jitter, dedup_window, dedup_scope, dedup_mode, max_push_back;
+        retry_max, retry_jitter, dedup_window, dedup_scope, dedup_mode, max_push_back,
+        retain_acked, retain_acked_bytes, on_expire;
     char dead_letter[16]; /* a name, zero-filled */
     int64_t retry_steps;  /* which of model_steps */
 };
@@ -74,7 +75,16 @@ struct model_queue {
     uint32_t number;
     struct model_config config;
     uint64_t floor_id;
-    uint64_t sent, received, acked_total, failed, dead_lettered;
+    uint64_t sent, received, acked_total, failed, dead_lettered, expired, purged;
+    enum pause_mode paused;
+    int64_t paused_until_ms;
+    char pause_reason[16];
+};
+
+/* Kept after its ack. */
+struct model_acked {
+    struct model_message message;
+    int64_t acked_ms;
 };
 
 struct model_result {
@@ -179,6 +189,8 @@ struct model {
     struct model_queue queues[MODEL_QUEUES];
     struct model_message *messages;
     uint32_t count, capacity;
+    struct model_acked *acked;
+    uint32_t acked_count, acked_capacity;
     struct model_gone *gone;
     uint32_t gone_count, gone_capacity;
     struct model_session sessions[MODEL_SESSIONS];
@@ -226,6 +238,7 @@ void model_fire(struct model *m, uint32_t queue_number); /* 0: chores */
 void model_grace(struct model *m, int64_t until_ms);
 
 bool model_check_stats(struct model *m, int queue, const struct op_queue_info *info);
+bool model_check_acked(struct model *m, int queue, const struct op_receive_reply *page);
 /* A peek of everything in one state. */
 bool model_check_peek(struct model *m, int queue, enum message_state state,
                       const struct op_receive_reply *page);

@@ -5,6 +5,9 @@
  *   model_recur.c   recurring messages
  *   model_topic.c   topics, publishes
  *   model_redrive.c redrives
+ *   model_pause.c   queues that rest
+ *   model_acked.c   messages that are kept after their ack
+ *   model_expire.c  what is over its time, what is purged
  *   model_once.c    dedup ids
  *   model_tx.c      transactions
  *   model_consumer.c  consumer sessions */
@@ -70,6 +73,30 @@ int model_number(struct model *m, struct slice session, uint32_t epoch,
 /* Room for its results; NULL: the driver keeps away from this. */
 struct model_result *model_keep_number(struct model_session *s, uint64_t sequence,
                                        uint32_t count);
+
+/* Room for one more at the end. */
+struct model_message *model_make_message(struct model *m);
+
+/* Its ack was counted; it is still in the list of messages. */
+void model_acked(struct model *m, const struct model_message *msg);
+uint64_t model_count_acked(const struct model *m, int queue, uint64_t *bytes);
+void model_acked_fire(struct model *m, int queue);
+uint64_t model_acked_purge(struct model *m, int queue, int64_t before_ms);
+bool model_replay(struct model *m, const struct op_replay *op,
+                  const struct op_reply *reply);
+
+/* What is due, or over its ttl, in one queue, leases apart; what is over its
+ * retention. */
+void model_fire_times(struct model *m, int queue);
+void model_fire_retention(struct model *m, int queue);
+uint64_t model_purge_some(struct model *m, int queue, const struct op_queue_purge *op);
+
+bool model_paused(const struct model *m, int queue, enum pause_mode what);
+void model_pause_end(struct model_queue *q);
+void model_pause_fire(struct model *m, int queue);
+bool model_pause(struct model *m, const struct op_pause *op,
+                 const struct op_reply *reply);
+bool model_check_pause(struct model *m, int queue, const struct op_queue_info *info);
 
 bool model_send_one(struct model *m, int queue, const struct op_send_entry *e,
                     const struct op_send_result *got, bool *accepted);

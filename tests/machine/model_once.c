@@ -144,6 +144,9 @@ static bool replace_it(struct model *m, int queue, const struct op_send_entry *e
     const struct model_config *c = &m->queues[queue].config;
     uint32_t bytes = e->body.len + e->attributes.len;
 
+    if (model_paused(m, queue, PAUSE_SEND)) {
+        return model_same_status(m, got->error.status, HF_E_PAUSED);
+    }
     if (c->max_bytes != 0 && bytes > msg->bytes &&
         model_count_bytes(m, queue) - msg->bytes + bytes > (uint64_t)c->max_bytes) {
         return model_same_status(m, got->error.status, HF_E_QUEUE_FULL);

@@ -105,6 +105,8 @@ static const struct attribute_draw attribute_draws[] = {
     {"retry_jitter", FIELD_OF(retry_jitter), {20, 0, 100, 7}},
     {"dedup_window", FIELD_OF(dedup_window), {300000, 0, 5000, 100000}},
     {"max_push_back", FIELD_OF(max_push_back), {0, 1, 10000, 300000}},
+    {"retain_acked", FIELD_OF(retain_acked), {0, 5000, 300000, 86400000}},
+    {"retain_acked_bytes", FIELD_OF(retain_acked_bytes), {0, 0, 100, 200000}},
 };
 
 /* A few attributes, in the wire's words and in the model's. */
@@ -164,6 +166,13 @@ static struct slice draw_attributes(struct episode *e, struct model_config *conf
         config->dedup_scope = (int64_t)below(e, 2);
         pack_text(&pairs, slice_text("dedup_scope"));
         pack_text(&pairs, slice_text(config->dedup_scope == 1 ? "group" : "queue"));
+        count++;
+    }
+    if (one_in(e, 3)) {
+        config->on_expire = (int64_t)below(e, 2);
+        pack_text(&pairs, slice_text("on_expire"));
+        pack_text(&pairs,
+                  slice_text(config->on_expire == 1 ? "dead_letter" : "delete"));
         count++;
     }
     if (one_in(e, 8)) {
@@ -640,6 +649,72 @@ static void draw_tx(struct episode *e, struct op_request *q)
     }
 }
 
+static void draw_pause(struct episode *e, struct op_request *q)
+{
+    static const char *const reasons[] = {"", "upgrade", "r"};
+
+    q->op = OP_PAUSE;
+    q->pause.queue = queue_name(e);
+    /* Seldom for long, and seldom both: else nothing else is tested. */
+    q->pause.mode = (enum pause_mode)below(e, 3);
+    q->pause.reason = slice_text(reasons[below(e, 3)]);
+    if (one_in(e, 20)) {
+        q->pause.mode = PAUSE_BOTH;
+    }
+    if (q->pause.mode != PAUSE_NONE && !one_in(e, 6)) {
+        q->pause.until = (struct optional_ms){
+            true, e->rig.now_ms - 2 + (int64_t)below(e, one_in(e, 3) ? 5000 : 200)};
+    }
+}
+
+static void draw_purge(struct episode *e, struct op_request *q)
+{
+    static const unsigned states[] = {MESSAGE_READY, MESSAGE_SCHEDULED, MESSAGE_PARKED,
+                                      MESSAGE_ACKED};
+
+    q->op = OP_QUEUE_PURGE;
+    q->queue_purge.queue = queue_name(e);
+    if (one_in(e, 3)) {
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        q->queue_purge.states |= one_in(e, 4) ? 1u << states[i] : 0;
+    }
+    if (q->queue_purge.states == 0 || one_in(e, 2)) {
+        q->queue_purge.before = (struct optional_ms){
+            true, e->rig.now_ms - 5000 + (int64_t)below(e, 10000)};
+    }
+}
+
+static void draw_replay(struct episode *e, struct op_request *q)
+{
+    const struct model *m = &e->model;
+
+    q->op = OP_REPLAY;
+    q->replay.queue = queue_name(e);
+    q->replay.has_id = one_in(e, 2) && m->acked_count > 0;
+    if (m->acked_count > 0 && !one_in(e, 4)) {
+        const struct model_acked *a = &m->acked[below(e, m->acked_count)];
+
+        q->replay.queue = slice_text(m->queues[a->message.queue].name);
+        q->replay.id.low = a->message.id;
+        q->replay.from.value = a->acked_ms - 1 + (int64_t)below(e, 3);
+    }
+    if (q->replay.has_id) {
+        q->replay.id.low =
+            one_in(e, 8) ? 1 + below(e, m->next_id) : q->replay.id.low;
+        q->replay.id.low += q->replay.id.low == 0;
+        q->replay.from.value = 0;
+        return;
+    }
+    q->replay.id.low = 0;
+    q->replay.from.set = true;
+    if (one_in(e, 2)) {
+        q->replay.to = (struct optional_ms){
+            true, q->replay.from.value + (int64_t)below(e, 5000)};
+    }
+}
+
 static void draw_request(struct episode *e, struct op_request *q,
                          struct model_config *config)
 {
@@ -666,6 +741,10 @@ static void draw_request(struct episode *e, struct op_request *q,
         draw_redrive(e, q);
     } else if (dice < 908) {
         draw_recur(e, q);
+    } else if (dice < 913) {
+        draw_pause(e, q);
+    } else if (dice < 921) {
+        draw_replay(e, q);
     } else if (dice < 930) {
         q->op = OP_QUEUE_CREATE;
         q->queue_create.queue = queue_name(e);
@@ -682,8 +761,7 @@ static void draw_request(struct episode *e, struct op_request *q,
         *config = e->model.queues[i].config;
         q->queue_set.attributes = draw_attributes(e, config);
     } else if (dice < 955) {
-        q->op = OP_QUEUE_PURGE;
-        q->queue_purge.queue = queue_name(e);
+        draw_purge(e, q);
     } else if (dice < 962) {
         q->op = OP_QUEUE_DELETE;
         q->queue_delete.queue = queue_name(e);
@@ -755,7 +833,8 @@ static bool do_one(struct episode *e, struct op_request q,
         return false;
     }
     /* What is refused before it is proposed must be refused when it is applied. */
-    if (rc != HF_OK && rc != HF_E_QUEUE_FULL && reply->error.status == HF_OK) {
+    if (rc != HF_OK && rc != HF_E_QUEUE_FULL && rc != HF_E_PAUSED &&
+        reply->error.status == HF_OK) {
         (void)snprintf(e->model.why, sizeof e->model.why,
                        "the check says %d, apply does it", rc);
         return fail(e, op_name(q.op));
@@ -1006,6 +1085,10 @@ static bool compare(struct episode *e)
         }
         if (!compare_schedule(e, i) || !compare_key(e, i) || !compare_recurs(e, i)) {
             return false;
+        }
+        if (!model_check_acked(&e->model, i,
+                               rig_peek(&e->rig, name, MESSAGE_ACKED, LIMIT_LIST))) {
+            return fail(e, "peek of acked");
         }
         for (int s = 0; s < 4; s++) {
             struct op_receive_reply *page =

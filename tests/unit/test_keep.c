@@ -153,6 +153,78 @@ static void a_pause_ends_by_itself(void **state)
     assert_int_equal(rig_receive(r, "q", 1)->count, 1);
 }
 
+/* A repeat stores nothing, so a pause does not refuse it. */
+static void duplicates_are_answered_in_a_pause(void **state)
+{
+    struct rig *r = *state;
+    struct op_send_entry entry = {.body = slice_text("x"), .dedup_id = slice_text("d")};
+    struct op_request request = {.op = OP_SEND};
+    struct op_send_result *sent;
+
+    request.send.queue = slice_text("q");
+    request.send.entries = &entry;
+    request.send.count = 1;
+    (void)rig_apply(r, &request);
+    assert_int_equal(pause(r, PAUSE_SEND, 0), HF_OK);
+    sent = &rig_apply(r, &request)->send.results[0];
+    assert_int_equal(sent->error.status, HF_OK);
+    assert_true(sent->duplicate);
+    entry.dedup_id = slice_text("e");
+    sent = &rig_apply(r, &request)->send.results[0];
+    assert_int_equal(sent->error.status, HF_E_PAUSED);
+}
+
+/* A dead letter is never lost: it comes into a queue that takes nothing in from
+ * clients. */
+static void dead_letters_come_into_a_paused_queue(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_create(r, "source"), HF_OK);
+    assert_int_equal(rig_set_text(r, "source", "dead_letter", "q"), HF_OK);
+    assert_int_equal(pause(r, PAUSE_BOTH, 0), HF_OK);
+    (void)rig_send(r, "source", "x");
+    (void)rig_settle(r, "source", SETTLE_REJECT,
+                     rig_receive(r, "source", 1)->messages[0].receipt, -1);
+    assert_int_equal(rig_stats(r, "q")->ready, 1);
+    assert_int_equal(rig_stats(r, "source")->parked, 0);
+}
+
+/* A queue made again under the name is not paused and has nothing of the former, while
+ * that is still being swept (K-05). */
+static void k05_recreated_queue_has_nothing_of_the_former(void **state)
+{
+    struct rig *r = *state;
+    struct op_request gone = {.op = OP_QUEUE_DELETE};
+    const struct op_queue_info *info;
+
+    assert_int_equal(rig_set(r, "q", "retain_acked", 600000), HF_OK);
+    for (int i = 0; i < 1500; i++) {
+        (void)rig_send(r, "q", "x");
+        if (i % 2 == 0) {
+            ack_next(r);
+        }
+        rig_fresh(r);
+    }
+    assert_int_equal(pause(r, PAUSE_BOTH, r->now_ms + 1000), HF_OK);
+    gone.queue_delete.queue = slice_text("q");
+    gone.queue_delete.force = true;
+    assert_int_equal(rig_apply(r, &gone)->count.count, 1500);
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    (void)rig_fire(r, 1); /* a step of the sweep, not all of it */
+    rig_verify(r);
+    info = rig_stats(r, "q");
+    assert_int_equal(info->paused, PAUSE_NONE);
+    assert_int_equal(info->acked + info->ready + info->purged + info->sent, 0);
+    assert_int_equal(rig_peek(r, "q", MESSAGE_ACKED, 10)->count, 0);
+    assert_int_equal(replay(r, 0, 0)->error.status, HF_E_INVALID_ARGUMENT);
+    assert_int_equal(try_send(r, NULL)->error.status, HF_OK);
+    r->now_ms += 2000; /* the end of the former pause is nothing to this queue */
+    (void)rig_fire_due(r);
+    rig_verify(r);
+    assert_int_equal(rig_receive(r, "q", 10)->count, 1);
+}
+
 /* ---- expiry ---- */
 
 static void expired_messages_go_to_the_dead_letter_queue(void **state)
@@ -190,6 +262,56 @@ static void expired_messages_are_parked_without_a_target(void **state)
     r->now_ms += 60000;
     (void)rig_fire_due(r);
     rig_verify(r);
+    assert_int_equal(rig_stats(r, "q")->parked, 1);
+}
+
+/* A receive that meets expired messages on its way hands out those behind them, wherever
+ * the expired ones go. */
+static void a_receive_passes_what_has_expired(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK); /* a greater number than q */
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_expire", "dead_letter"), HF_OK);
+    assert_int_equal(rig_set(r, "q", "retention", 60000), HF_OK);
+    (void)rig_send(r, "q", "old");
+    (void)rig_send(r, "q", "old");
+    r->now_ms += 59999;
+    (void)rig_send(r, "q", "new");
+    (void)rig_send(r, "q", "new");
+    r->now_ms += 1;
+    assert_int_equal(rig_receive(r, "q", 10)->count, 2);
+    assert_int_equal(rig_stats(r, "dead")->ready, 2);
+    assert_int_equal(rig_stats(r, "q")->expired, 2);
+    assert_int_equal(rig_stats(r, "q")->dead_lettered, 2);
+}
+
+/* Kicking passes those that are over their time and are parked anew. */
+static void a_kick_passes_what_has_expired(void **state)
+{
+    struct rig *r = *state;
+    struct op_request kick = {.op = OP_KICK};
+    struct op_receive_reply *got;
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK);
+    assert_int_equal(rig_set(r, "dead", "max_messages", 1), HF_OK);
+    (void)rig_send(r, "dead", "full");
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_expire", "dead_letter"), HF_OK);
+    assert_int_equal(rig_set(r, "q", "retention", 60000), HF_OK);
+    for (int i = 0; i < 2; i++) {
+        (void)rig_send(r, "q", i == 0 ? "old" : "new");
+        got = rig_receive(r, "q", 1);
+        (void)rig_settle(r, "q", SETTLE_PARK, got->messages[0].receipt, -1);
+        r->now_ms += i == 0 ? 59999 : 1;
+    }
+    kick.kick.queue = slice_text("q");
+    kick.kick.count = 1;
+    assert_int_equal(rig_apply(r, &kick)->count.count, 1);
+    got = rig_receive(r, "q", 10);
+    assert_int_equal(got->count, 1);
+    assert_true(slice_equal(got->messages[0].body, slice_text("new")));
     assert_int_equal(rig_stats(r, "q")->parked, 1);
 }
 
@@ -244,7 +366,104 @@ static void a_purge_is_bounded(void **state)
     assert_int_equal(purge(r, 1u << MESSAGE_READY, 0), 0);
 }
 
+/* What an earlier purge left and the sweep has not met yet is in no count, and costs its
+ * share of a step: one command stays bounded, and says that there may be more. */
+static void what_an_earlier_purge_left_is_not_counted(void **state)
+{
+    struct rig *r = *state;
+    struct op_request request = {.op = OP_QUEUE_PURGE};
+    const struct op_reply *reply;
+    uint64_t before;
+
+    assert_int_equal(rig_set(r, "q", "retain_acked", 600000), HF_OK);
+    for (int i = 0; i < 3; i++) {
+        (void)rig_send(r, "q", "x");
+        ack_next(r);
+    }
+    assert_int_equal(purge(r, 0, 0), 3);
+    (void)rig_send(r, "q", "later");
+    ack_next(r);
+    assert_int_equal(purge(r, 1u << MESSAGE_ACKED, 0), 1);
+    assert_int_equal(rig_stats(r, "q")->purged, 4);
+    for (int i = 0; i < 2000; i++) {
+        (void)rig_send(r, "q", "x");
+        rig_fresh(r);
+    }
+    assert_int_equal(purge(r, 0, 0), 2000);
+    (void)rig_send(r, "q", "later");
+    request.queue_purge.queue = slice_text("q");
+    request.queue_purge.states = 1u << MESSAGE_READY;
+    before = machine_store_writes(r->machine);
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->count.count, 0);
+    assert_true(reply->count.more);
+    assert_true(machine_store_writes(r->machine) - before < 4 * LIMIT_FIRE);
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->count.count, 1);
+    assert_false(reply->count.more);
+    assert_int_equal(rig_stats(r, "q")->ready, 0);
+}
+
 /* ---- kept after the ack ---- */
+
+/* A dead letter that is kept after its ack is in no other queue: receipts of the one it
+ * came from say where it went. */
+static void a_kept_dead_letter_is_in_one_queue(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    struct slice receipt;
+    const struct op_settle_result *result;
+
+    assert_int_equal(rig_create(r, "dead"), HF_OK);
+    assert_int_equal(rig_set(r, "dead", "retain_acked", 600000), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    (void)rig_send(r, "q", "x");
+    got = rig_receive(r, "q", 1);
+    receipt = got->messages[0].receipt;
+    (void)rig_settle(r, "q", SETTLE_REJECT, receipt, -1);
+    got = rig_receive(r, "dead", 1);
+    assert_int_equal(got->messages[0].dead_letter_count, 1);
+    (void)rig_settle(r, "dead", SETTLE_ACK, got->messages[0].receipt, -1);
+    rig_verify(r);
+    result = rig_settle(r, "q", SETTLE_ACK, receipt, -1);
+    assert_int_equal(result->error.status, HF_E_MESSAGE_NOT_FOUND);
+    got = rig_peek(r, "dead", MESSAGE_ACKED, 10);
+    assert_int_equal(got->count, 1);
+    assert_int_equal(got->messages[0].acked_at, r->now_ms);
+    assert_int_equal(got->messages[0].dead_letter_count, 1); /* its history stays */
+}
+
+/* What is acked after the first step of a replay does not come back in the next. */
+static void a_replay_ends_where_it_began(void **state)
+{
+    struct rig *r = *state;
+    struct op_request request = {.op = OP_REPLAY};
+    struct op_reply *reply;
+    int64_t at_ms;
+
+    assert_int_equal(rig_set(r, "q", "retain_acked", 600000), HF_OK);
+    for (int i = 0; i < 1500; i++) {
+        (void)rig_send(r, "q", "x");
+        ack_next(r);
+        rig_fresh(r);
+    }
+    request.replay.queue = slice_text("q");
+    request.replay.from = (struct optional_ms){true, 0};
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->count.count, LIMIT_FIRE);
+    assert_true(reply->count.more);
+    at_ms = reply->stamp.cluster_ms;
+    r->now_ms += 1;
+    ack_next(r);
+    request.replay.to = (struct optional_ms){true, at_ms + 1};
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->count.count, 1500 - LIMIT_FIRE);
+    assert_false(reply->count.more);
+    assert_int_equal(rig_stats(r, "q")->ready, 1499);
+    assert_int_equal(rig_stats(r, "q")->acked, 1);
+}
+
 
 static void acked_messages_are_kept_and_replayed(void **state)
 {
@@ -374,6 +593,14 @@ int main(void)
         T(a_paused_queue_hands_out_nothing),
         T(a_paused_queue_takes_nothing_in),
         T(a_pause_ends_by_itself),
+        T(duplicates_are_answered_in_a_pause),
+        T(dead_letters_come_into_a_paused_queue),
+        T(k05_recreated_queue_has_nothing_of_the_former),
+        T(a_receive_passes_what_has_expired),
+        T(a_kick_passes_what_has_expired),
+        T(what_an_earlier_purge_left_is_not_counted),
+        T(a_kept_dead_letter_is_in_one_queue),
+        T(a_replay_ends_where_it_began),
         T(expired_messages_go_to_the_dead_letter_queue),
         T(expired_messages_are_parked_without_a_target),
         T(a_purge_of_some_states),

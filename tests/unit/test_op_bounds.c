@@ -1398,6 +1398,8 @@ static void a_replay_has_an_id_or_a_time(void **state)
     refuses(x, request, HF_E_INVALID_ARGUMENT, "from");
     request.replay.from.set = false;
     accepts(x, request);
+    request.replay.to = (struct optional_ms){true, 5};
+    refuses(x, request, HF_E_INVALID_ARGUMENT, "to");
 }
 
 /* Pages have 1 to 1000 elements; peeks show every state but DELETED. */
