@@ -135,7 +135,7 @@ static void bring(struct model *m, struct model_redrive *r, struct model_message
     r->matched++;
     if (to < 0 || to == msg->queue ||
         (int64_t)msg->bytes > m->queues[to].config.max_message_bytes ||
-        model_is_full(m, to, msg->bytes)) {
+        model_paused(m, to, PAUSE_SEND) || model_is_full(m, to, msg->bytes)) {
         r->failed++;
         return;
     }
