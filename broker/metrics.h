@@ -89,6 +89,8 @@ struct metrics {
     X(store_bytes, "store_bytes", "Bytes used in the store")                           \
     X(disk_free_bytes, "disk_free_bytes", "Free space where the data directory is")    \
     X(disk_low, "disk_low", "1 while sends are refused for lack of space")             \
+    X(letters_parked, "dead_letters_parked_total",                                     \
+      "Dead letters parked because their dead-letter queue is full or gone")           \
     X(entries, "log_entries_total", "Entries proposed here")                           \
     X(commands, "log_commands_total", "Commands proposed here")                        \
     X(log_writes, "log_writes_total", "Synced writes of the log")                      \

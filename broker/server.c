@@ -30,6 +30,7 @@
 
 #define SERVER_BACKLOG       1024
 #define SERVER_SWEEP_MS      1000
+#define SERVER_ALARM_NS      60000000000u
 #define SERVER_READY_LAG     10000u /* entries a ready node may be behind */
 #define SERVER_METRIC_QUEUES 200u
 #define SERVER_ARENA_BYTES   (4u << 20)
@@ -46,6 +47,8 @@ struct server {
     struct admin *admin;
     struct conn_set conns;
     struct arena arena; /* of one answer over HTTP */
+    uint64_t parked_told; /* dead letters without a place that were told of */
+    uint64_t parked_told_ns;
     uv_tcp_t listener;
     uv_prepare_t prepare;
     uv_check_t check;
@@ -276,11 +279,45 @@ static void server_on_check(uv_check_t *check)
     s->turn_ns = uv_hrtime();
 }
 
+static uint64_t server_letters_parked(const struct server *s, char *queue, size_t size)
+{
+    struct machine *m = raftlog_machine(s->log);
+
+    *queue = '\0';
+    return m != NULL ? machine_letters_parked(m, queue, size) : 0;
+}
+
+/* The alarm of a dead-letter queue that takes nothing: whoever leads tells, once a
+ * minute at most. What comes out of the log of old is not news. */
+static void server_tell_parked(struct server *s)
+{
+    char queue[LIMIT_QUEUE_NAME + 1];
+    uint64_t parked = server_letters_parked(s, queue, sizeof queue);
+    uint64_t now_ns = uv_hrtime();
+
+    if (!leader_active(s->leader)) {
+        s->parked_told = parked;
+        return;
+    }
+    if (parked <= s->parked_told ||
+        (s->parked_told_ns != 0 && now_ns - s->parked_told_ns < SERVER_ALARM_NS)) {
+        return;
+    }
+    log_line(LOG_WARN, "server",
+             "%" PRIu64 " dead letters are parked where they were, the last in queue %s: "
+             "its dead-letter queue is full or deleted: make room or make it, then kick "
+             "them",
+             parked - s->parked_told, queue);
+    s->parked_told = parked;
+    s->parked_told_ns = now_ns;
+}
+
 static void server_on_sweep(uv_timer_t *timer)
 {
     struct server *s = timer->data;
 
     conn_set_sweep(&s->conns);
+    server_tell_parked(s);
 }
 
 static void server_on_connection(uv_stream_t *listener, int status)
@@ -327,6 +364,7 @@ static void server_gauges(struct server *s, const struct raftlog_status *status,
                           struct metrics_gauges *g)
 {
     const struct clock_source *clock = clock_system();
+    char queue[LIMIT_QUEUE_NAME + 1];
     uint64_t leader;
 
     (void)raftlog_leader_address(s->log, &leader);
@@ -344,6 +382,7 @@ static void server_gauges(struct server *s, const struct raftlog_status *status,
         .store_bytes = (int64_t)status->store_bytes,
         .disk_free_bytes = (int64_t)status->disk_free_bytes,
         .disk_low = raftlog_disk_low(s->log),
+        .letters_parked = (int64_t)server_letters_parked(s, queue, sizeof queue),
         .entries = (int64_t)status->entries,
         .commands = (int64_t)status->commands,
         .log_writes = (int64_t)status->log_writes,

@@ -273,9 +273,12 @@ static void carry(struct machine *m, struct queue *q, struct queue *to, uint64_t
 bool dead_letter_move(struct machine *m, struct queue *q, uint64_t id,
                       struct slot *slot, enum dead_reason reason)
 {
-    struct queue *to = queue_find(&m->queues, target_of(&q->config));
+    struct slice target = target_of(&q->config);
+    struct queue *to = queue_find(&m->queues, target);
 
     if (to == NULL || to == q || queue_is_full(to, slot->bytes)) {
+        m->letters_parked += target.len != 0;
+        m->letters_parked_in = target.len != 0 ? q->number : m->letters_parked_in;
         return false;
     }
     remember(m, q, id, slot, reason);
@@ -290,4 +293,13 @@ void dead_letter_bring(struct machine *m, struct queue *q, struct queue *to,
     CHECK(!queue_is_full(to, slot->bytes));
     slot->epoch++; /* receipts from before are of another life */
     carry(m, q, to, id, slot);
+}
+
+uint64_t machine_letters_parked(const struct machine *m, char *queue, size_t size)
+{
+    const struct queue *q = queue_find_number(&m->queues, m->letters_parked_in);
+
+    (void)snprintf(queue, size, "%.*s", q != NULL ? (int)q->name_len : 0,
+                   q != NULL ? (const char *)q->name : "");
+    return m->letters_parked;
 }

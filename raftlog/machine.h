@@ -137,6 +137,11 @@ int machine_check(struct machine *m, const struct op_request *request,
 bool machine_store_full(const struct machine *m);
 uint64_t machine_store_bytes(const struct machine *m); /* used pages x page size */
 
+/* Messages that were given up since this process began and could not go to their
+ * dead-letter queue (it is full, or deleted); `queue` (at most `size` bytes, may be empty)
+ * is the last one whose messages are kept back so. */
+uint64_t machine_letters_parked(const struct machine *m, char *queue, size_t size);
+
 /* ---- checkpoint: make the applied state durable without stopping ---- */
 
 struct checkpoint;

@@ -55,6 +55,10 @@ struct machine {
     uint64_t next_recur;
     uint32_t recurs;
     int64_t redrive_due_ms; /* memory only: reckoned anew at a start */
+    /* Memory only, for the operator: messages that were parked since this process began
+     * because their dead-letter queue did not take them, and the last such queue. */
+    uint64_t letters_parked;
+    uint32_t letters_parked_in;
     uint32_t consumers;
     int64_t consumer_due_ms;
     uint16_t shard;

@@ -141,11 +141,49 @@ static void r05_every_id_is_in_one_place(void **state)
     cluster_agree(c);
 }
 
+/* The dead-letter queue is full: what is parked instead is told of, in the leader's log
+ * and as a metric. */
+static void parking_instead_raises_an_alarm(void **state)
+{
+    struct cluster *c = *state;
+    int leader = cluster_leader(c, 10000);
+    static char page[1 << 18];
+    struct caller k;
+    int64_t end_ms;
+
+    cluster_caller(c, &k, "alarm");
+    assert_status(queue_create(&k, "alarm-dead", "max_messages=1"), HF_OK);
+    assert_status(queue_create(&k, "alarm", "max_failures=1 dead_letter=alarm-dead"),
+                  HF_OK);
+    for (int i = 0; i < 3; i++) {
+        struct taken t;
+
+        assert_status(queue_text(&k, "alarm", "x").status, HF_OK);
+        t = queue_take(&k, "alarm", 1000, 60000);
+        assert_true(t.any);
+        assert_status(
+            queue_settle(&k, "alarm", SETTLE_FAIL, t.receipt, NO_DELAY).status, HF_OK);
+    }
+    assert_true(queue_until(&k, "alarm", 1000, queue_parked_is, 2));
+    end_ms = probe_mono_ms() + 10000;
+    while (!node_log_contains(c, leader, "dead letters are parked where they were")) {
+        assert_true(probe_mono_ms() < end_ms);
+        probe_pause(50);
+    }
+    assert_true(node_log_contains(c, leader, "the last in queue alarm:"));
+    assert_int_equal(
+        probe_http(c->node[leader].http_port, "/metrics", page, sizeof page), 200);
+    assert_true(probe_metric(page, "holdfast_dead_letters_parked_total", "") >= 2);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cluster_unit_test(r01_r09_moved_at_once),
         cluster_unit_test(r07_rings_are_refused),
+        cluster_unit_test(parking_instead_raises_an_alarm),
         cluster_unit_test(r05_every_id_is_in_one_place),
     };
 
