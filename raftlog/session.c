@@ -197,10 +197,12 @@ int session_begin(struct machine *m, const struct session_number *n,
                       "results are kept for the last %u numbers of a session",
                       LIMIT_SESSION_WINDOW);
     }
-    return store_get(m->store, TREE_SENT, sent_key(key, session->number, n->sequence),
-                     &value)
-               ? read_results(m, value, kind, results, error)
-               : HF_OK;
+    if (!store_get(m->store, TREE_SENT, sent_key(key, session->number, n->sequence),
+                   &value) ||
+        (PLANTED(session_dropped) && bytes_get_i64(value.data) < m->grace_ms)) {
+        return HF_OK;
+    }
+    return read_results(m, value, kind, results, error);
 }
 
 static void window_move(struct machine *m, struct session *session, uint64_t sequence)

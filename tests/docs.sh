@@ -45,6 +45,7 @@ fi
 for fault in $(sed -n 's/^ *X(\([a-z_]*\),.*/\1/p' proto/planted.h); do
     row=$(sed -n "s/^$fault: *//p" tests/mutants)
     [ -n "$row" ] || refuse "tests/mutants names no test for the planted fault $fault"
+    grep -rq "PLANTED($fault)" raftlog broker || refuse "the fault $fault of proto/planted.h is planted nowhere"
     for test in $row; do
         grep -q "^| .$fault. |.*$test" docs/testing.md ||
             refuse "docs/testing.md does not say that $test finds the planted fault $fault"

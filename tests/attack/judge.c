@@ -248,19 +248,27 @@ static bool purged_meanwhile(const struct message *m, int64_t from_ms, int64_t t
     return false;
 }
 
-/* Nobody said anything else about this receipt that may have ended its lease. */
-static bool is_only_word(const struct message *m, const struct event *ack)
+/* Until when the lease of this delivery ran, but for the ack; INT64_MIN when something
+ * else that was said about its receipt may have ended it. */
+static int64_t held_until(const struct message *m, const struct event *d,
+                          const struct event *ack)
 {
+    const struct event *extended = NULL;
+
     for (size_t i = 0; i < m->count; i++) {
         const struct event *e = m->events[i];
 
-        if (e != ack && is_settle(e) && e->epoch == ack->epoch &&
-            (e->kind == EVENT_CLOSE || e->status == HF_OK ||
-             e->status == HF_E_UNKNOWN_OUTCOME)) {
-            return false;
+        if (e == ack || !is_settle(e) || e->epoch != d->epoch) {
+            continue;
+        }
+        if (e->kind == EVENT_EXTEND && e->status == HF_OK) {
+            extended = extended == NULL || e->got_ms > extended->got_ms ? e : extended;
+        } else if (e->kind == EVENT_CLOSE || e->status == HF_OK ||
+                   e->status == HF_E_UNKNOWN_OUTCOME) {
+            return INT64_MIN;
         }
     }
-    return true;
+    return extended != NULL ? extended->told_ms : d->told_ms;
 }
 
 /* A time to live ends no lease: an ack in time finds its message. */
@@ -268,13 +276,16 @@ static void judge_held(const struct message *m, const struct event *d)
 {
     for (size_t i = 0; i < m->count; i++) {
         const struct event *e = m->events[i];
+        int64_t until_ms;
 
-        if (e->kind == EVENT_ACK && e->epoch == d->epoch &&
-            e->status == HF_E_MESSAGE_NOT_FOUND && e->cluster_ms != 0 &&
-            e->cluster_ms < d->told_ms && is_only_word(m, e) &&
-            !purged_meanwhile(m, d->asked_ms, e->got_ms)) {
+        if (e->kind != EVENT_ACK || e->epoch != d->epoch || e->cluster_ms == 0 ||
+            e->status != HF_E_MESSAGE_NOT_FOUND) {
+            continue;
+        }
+        until_ms = held_until(m, d, e);
+        if (e->cluster_ms < until_ms && !purged_meanwhile(m, d->asked_ms, e->got_ms)) {
             accuse(m, "epoch %u was acked %lld ms before its lease was over, and gone",
-                   d->epoch, (long long)(d->told_ms - e->cluster_ms));
+                   d->epoch, (long long)(until_ms - e->cluster_ms));
             return;
         }
     }

@@ -522,6 +522,7 @@ static void gone_from_under_a_lease(void **state)
     struct event s = a_send(0, 100, HF_OK);
     struct event in_time = a_settle(EVENT_ACK, 0, 1200, 1, HF_E_MESSAGE_NOT_FOUND);
     struct event late = a_settle(EVENT_ACK, 0, 2200, 1, HF_E_MESSAGE_NOT_FOUND);
+    struct event extend = a_settle(EVENT_EXTEND, 0, 1500, 1, HF_OK);
 
     s.ttl_ms = 1000;
     add_loose(c, s);
@@ -537,6 +538,13 @@ static void gone_from_under_a_lease(void **state)
     add_loose(c, event_of(EVENT_PURGE, 0, 1100));
     add_loose(c, in_time);
     assert_passes(c);
+    /* Extended: what was late is in time. */
+    extend.told_ms = WALL + 3000;
+    add_loose(c, s);
+    add_loose(c, a_delivery(0, 1000, 1, 1, 1000));
+    add_loose(c, extend);
+    add_loose(c, late);
+    assert_convicted(c);
 }
 
 static void handed_out_after_a_purge(void **state)
