@@ -5,6 +5,7 @@
 #include "raftlog/dead_letter.h"
 #include "raftlog/once.h"
 #include "raftlog/place.h"
+#include "raftlog/group.h"
 #include "raftlog/pause.h"
 #include "raftlog/purge.h"
 #include "raftlog/refuse.h"
@@ -117,6 +118,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     const struct op_queue_set *op = &a->request->queue_set;
     struct queue_config config;
     struct queue *q;
+    bool regroup;
 
     if (check_set(m, op, &config, &a->reply->error) != HF_OK) {
         return;
@@ -125,15 +127,16 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     if (queue_config_differs(&q->config, &config) == QUEUE_ATTRIBUTES) {
         return;
     }
-    if (q->groups != 0 &&
+    regroup = q->groups != 0 &&
         (q->config.value[QUEUE_max_inflight_per_group] !=
              config.value[QUEUE_max_inflight_per_group] ||
          q->config.value[QUEUE_fair] != config.value[QUEUE_fair] ||
-         q->config.value[QUEUE_on_group_dead] != config.value[QUEUE_on_group_dead])) {
-        q->flags |= QUEUE_SWEEPING; /* its walk reviews every group */
+         q->config.value[QUEUE_on_group_dead] != config.value[QUEUE_on_group_dead]);
+    queue_configure(&m->queues, m->store, q, &config);
+    if (regroup && !group_review_all(m, q)) {
+        q->flags |= QUEUE_SWEEPING; /* its walk reviews the others */
         sweep_restart(m, q);
     }
-    queue_configure(&m->queues, m->store, q, &config);
     place_settle_retention(m, q);
     acked_expect(m, q);
     sweep_expect(m, q);

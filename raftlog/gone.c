@@ -127,22 +127,25 @@ static bool find_in_bucket(struct machine *m, uint32_t bucket, uint64_t id,
     struct slice value;
     uint8_t key[13];
     const struct gone_row *row = row_get(m, bucket, id >> 8);
+    bool acked = (row->bits[(id & 0xff) >> 3] & (1u << (id & 7))) != 0;
+    bool one = store_get(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id), &value);
 
-    if ((row->bits[(id & 0xff) >> 3] & (1u << (id & 7))) != 0) {
+    if (one && value.len != 5) {
+        store_fail(m->store, HF_E_CORRUPT);
+        return false;
+    }
+    /* Both: a move came before the ack; anything else came after it, when the message
+     * had been replayed. */
+    if (acked && (!one || value.data[0] == GONE_DEAD_LETTERED)) {
         *reason = GONE_ACKED;
         *word = 1;
         return true;
     }
-    if (!store_get(m->store, TREE_GONE, gone_key(key, bucket, KIND_ONE, id), &value)) {
-        return false;
+    if (one) {
+        *reason = (enum gone_reason)value.data[0];
+        *word = bytes_get_u32(value.data + 1);
     }
-    if (value.len != 5) {
-        store_fail(m->store, HF_E_CORRUPT);
-        return false;
-    }
-    *reason = (enum gone_reason)value.data[0];
-    *word = bytes_get_u32(value.data + 1);
-    return true;
+    return one;
 }
 
 enum gone_reason gone_find(struct machine *m, uint64_t id, uint32_t *word)

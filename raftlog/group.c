@@ -210,6 +210,29 @@ void group_review(struct machine *m, struct queue *q, struct slice name)
     }
 }
 
+bool group_review_all(struct machine *m, struct queue *q)
+{
+    uint8_t from[GROUP_KEY_MAX + 1];
+    uint32_t len = 4;
+    struct slice key;
+    struct slice value;
+
+    bytes_put_u32(from, q->number);
+    for (uint32_t seen = 0; store_seek(m->store, TREE_GROUP, slice_of(from, len), &key,
+                                       &value) &&
+                            bytes_get_u32(key.data) == q->number;
+         seen++) {
+        if (seen == LIMIT_FIRE) {
+            return false;
+        }
+        memcpy(from, key.data, key.len);
+        from[key.len] = 0; /* the smallest key behind it */
+        len = key.len + 1;
+        group_review(m, q, slice_of(from + 4, len - 5));
+    }
+    return true;
+}
+
 uint32_t group_room(const struct queue *q, const struct group *g)
 {
     int64_t most = q->config.value[QUEUE_max_inflight_per_group];

@@ -101,5 +101,7 @@ void group_expire(struct machine *m, struct queue *q, uint32_t *budget);
 bool group_should_open(const struct queue *q, const struct group *g);
 /* Open or close again by the present attributes. */
 void group_review(struct machine *m, struct queue *q, struct slice name);
+/* The first LIMIT_FIRE groups of the queue; false: there are more. */
+bool group_review_all(struct machine *m, struct queue *q);
 
 #endif

@@ -4,6 +4,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/delivery.h"
 #include "raftlog/due.h"
+#include "raftlog/group.h"
 #include "raftlog/keys.h"
 #include "raftlog/lookup.h"
 #include "raftlog/place.h"
@@ -384,25 +385,26 @@ static int peek_one(struct machine *m, const struct queue *q, enum message_state
 
 static void peek_range(struct machine *m, const struct queue *q,
                        const struct op_peek *op, const struct range *r,
-                       struct arena *arena, struct op_reply *reply)
+                       struct slice cursor, struct arena *arena, struct op_reply *reply)
 {
     struct op_receive_reply *page = &reply->receive;
     struct slice start = slice_of(r->prefix, r->prefix_len);
     uint8_t from[DUE_KEY_BYTES];
-    uint8_t last[READY_KEY_BYTES];
+    uint8_t last[GROUPED_KEY_BYTES] = {0};
     uint64_t bytes = 0;
     uint32_t skipped = 0;
     struct slice key;
     struct slice value;
     bool more;
 
-    if (op->cursor.data != NULL) {
-        start = op->cursor;
+    if (cursor.data != NULL) {
+        start = cursor;
     } else if (r->from_ms != 0) {
         start = due_key(from, q->number, LANE_SCHEDULED, r->from_ms, 0);
     }
+    memcpy(last, r->prefix, r->prefix_len);
     more = store_seek(m->store, r->tree, start, &key, &value);
-    if (more && op->cursor.data != NULL && slice_equal(key, op->cursor)) {
+    if (more && cursor.data != NULL && slice_equal(key, cursor)) {
         more = store_next(m->store, r->tree, &key, &value);
     }
     while (more && in_range(r, key)) {
@@ -442,6 +444,7 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
 {
     const struct queue *q = queue_find(&m->queues, op->queue);
     struct range r;
+    struct range grouped = {.prefix_len = 0};
 
     (void)now_ms; /* a peek shows what the log decided, not what the clock says */
     if (q == NULL) {
@@ -466,6 +469,14 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
     }
     r.from_ms = op->from.set ? op->from.value : 0;
     r.to_ms = op->to.set ? op->to.value : INT64_MAX;
+    if (op->state == MESSAGE_READY) {
+        grouped = r;
+        bytes_put_u32(grouped.prefix, q->number | GROUPED_BIT);
+        grouped.key_len = GROUPED_KEY_BYTES;
+    }
+    if (op->state == MESSAGE_READY && op->cursor.len == GROUPED_KEY_BYTES) {
+        r = grouped;
+    }
     if (op->cursor.data != NULL &&
         (!in_range(&r, op->cursor) ||
          (r.from_ms != 0 && bytes_get_i64(op->cursor.data + 5) < r.from_ms))) {
@@ -479,7 +490,14 @@ void machine_peek(struct machine *m, const struct op_peek *op, int64_t now_ms,
         out_of_memory(reply);
         return;
     }
-    peek_range(m, q, op, &r, arena, reply);
+    peek_range(m, q, op, &r, op->cursor, arena, reply);
+    if (op->state == MESSAGE_READY && r.key_len != GROUPED_KEY_BYTES &&
+        reply->error.status == HF_OK && reply->receive.cursor.data == NULL &&
+        q->grouped > 0) {
+        const struct slice none = {NULL, 0};
+
+        peek_range(m, q, op, &grouped, none, arena, reply); /* group after group */
+    }
 }
 
 /* ---- get ---- */

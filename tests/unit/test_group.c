@@ -419,6 +419,33 @@ static void late_extension(void **state)
         HF_E_STALE_RECEIPT);
 }
 
+/* Page by page, those without a group first, then group after group. */
+static void peek_shows_all_that_is_ready(void **state)
+{
+    struct rig *r = *state;
+    struct op_peek peek = {.queue = slice_text("q"), .state = MESSAGE_READY, .limit = 1};
+    char seen[8];
+    int count = 0;
+
+    put(r, "g", "1");
+    put(r, NULL, "x");
+    put(r, "h", "a");
+    put(r, "g", "2");
+    put(r, NULL, "y");
+    do {
+        struct op_reply reply = {0};
+
+        machine_peek(r->machine, &peek, r->now_ms, &r->arena, &reply);
+        assert_int_equal(reply.error.status, HF_OK);
+        for (uint32_t i = 0; i < reply.receive.count; i++) {
+            seen[count++] = (char)reply.receive.messages[i].body.data[0];
+        }
+        peek.cursor = reply.receive.cursor;
+    } while (peek.cursor.data != NULL && count < 7);
+    seen[count] = '\0';
+    assert_string_equal(seen, "xy12a");
+}
+
 /* A plain message costs what it cost before there were groups. */
 static void plain_messages_pay_nothing(void **state)
 {
@@ -454,6 +481,7 @@ int main(void)
         T(retention_reaches_grouped_messages),
         T(deletion_leaves_nothing),
         T(late_extension),
+        T(peek_shows_all_that_is_ready),
         T(plain_messages_pay_nothing),
     };
 
