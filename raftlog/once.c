@@ -5,6 +5,8 @@
 #include "proto/planted.h"
 #include "raftlog/bytes.h"
 
+#include <stdio.h>
+
 #define HEAD_BYTES      36u
 #define RECORD_VERSION  1u
 #define LOOK_STEP_MS    10000
@@ -76,7 +78,7 @@ static bool record_is(struct slice value, struct slice scope, struct slice id)
            memcmp(value.data + HEAD_BYTES + scope.len, id.data, id.len) == 0;
 }
 
-int once_decode(struct slice value, struct once *once)
+static int once_decode(struct slice value, struct once *once)
 {
     const uint8_t *at = value.data;
 
@@ -344,4 +346,60 @@ bool once_drop(struct machine *m, struct queue *q, uint32_t *budget)
         *budget -= LOOK_COST;
     }
     return true;
+}
+
+/* ---- verify ---- */
+
+struct once_check {
+    struct machine *m;
+    char *why;
+    size_t size;
+    uint64_t records; /* less the looks that were seen */
+};
+
+static int wrong(struct once_check *c, const char *what)
+{
+    (void)snprintf(c->why, c->size, "%s", what);
+    return HF_E_CORRUPT;
+}
+
+static int see_record(void *ctx, struct slice key, struct slice value)
+{
+    struct once_check *c = ctx;
+    uint8_t look[ONCE_LOOK_KEY_BYTES];
+    struct once once;
+    struct slice found;
+
+    if (key.len != ONCE_KEY_BYTES || once_decode(value, &once) != HF_OK ||
+        once.id == 0 || once.id >= c->m->next_id) {
+        return wrong(c, "a record of a dedup id is damaged");
+    }
+    c->records++;
+    return store_get(c->m->store, TREE_ONCE_LOOK,
+                     look_key(look, key.data, once.look_ms), &found)
+               ? HF_OK
+               : wrong(c, "a dedup id is never looked at again");
+}
+
+static int see_look(void *ctx, struct slice key, struct slice value)
+{
+    struct once_check *c = ctx;
+    const struct queue *q = queue_find_number(&c->m->queues, bytes_get_u32(key.data));
+
+    (void)value;
+    if (q == NULL || c->records-- == 0) {
+        return wrong(c, "a look at a dedup id that is not there");
+    }
+    return (q->flags & QUEUE_DELETED) != 0 ||
+                   q->earliest_ms[LANE_CHORE] <= bytes_get_i64(key.data + 4)
+               ? HF_OK
+               : wrong(c, "a dedup id is looked at too late");
+}
+
+int once_verify(struct machine *m, struct store_view *view, char *why, size_t size)
+{
+    struct once_check c = {.m = m, .why = why, .size = size};
+    int rc = store_view_each(view, TREE_ONCE, see_record, &c);
+
+    return rc == HF_OK ? store_view_each(view, TREE_ONCE_LOOK, see_look, &c) : rc;
 }

@@ -64,8 +64,8 @@ bool once_any(struct machine *m, const struct queue *q);
 /* Everything of a queue that is deleted. False: the budget ended first. */
 bool once_drop(struct machine *m, struct queue *q, uint32_t *budget);
 
-/* The look of a record; HF_E_CORRUPT. For verify. */
-int once_decode(struct slice value, struct once *once);
+/* I12, by scans. HF_E_CORRUPT with what is wrong in `why`. */
+int once_verify(struct machine *m, struct store_view *view, char *why, size_t size);
 
 /* For tests: what ids are told apart by before they are compared. */
 uint64_t once_hash(const struct queue *q, struct slice scope, struct slice id);

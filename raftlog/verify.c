@@ -65,7 +65,6 @@ struct verify {
     uint64_t pauses;
     uint64_t sessions;
     uint64_t consumers;
-    uint64_t once; /* records of dedup ids, less their looks */
     uint64_t acked, acked_at;      /* two counts of one */
     uint64_t tagged_ready, tagged; /* two counts of one */
     uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
@@ -626,42 +625,6 @@ static int see_consumer(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
-static int see_once(void *ctx, struct slice key, struct slice value)
-{
-    struct verify *v = ctx;
-    uint8_t look[ONCE_LOOK_KEY_BYTES];
-    struct once once;
-    struct slice found;
-
-    if (key.len != ONCE_KEY_BYTES || once_decode(value, &once) != HF_OK ||
-        once.id == 0 || once.id >= v->m->next_id) {
-        return wrong(v, "a record of a dedup id is damaged");
-    }
-    memcpy(look, key.data, 4);
-    bytes_put_i64(look + 4, once.look_ms);
-    memcpy(look + 12, key.data + 4, ONCE_KEY_BYTES - 4);
-    v->once++;
-    return store_get(v->m->store, TREE_ONCE_LOOK, slice_of(look, sizeof look), &found)
-               ? HF_OK
-               : wrong(v, "the dedup id of message %llu is never looked at again",
-                       (unsigned long long)once.id);
-}
-
-static int see_once_look(void *ctx, struct slice key, struct slice value)
-{
-    struct verify *v = ctx;
-    const struct queue *q = queue_find_number(&v->m->queues, bytes_get_u32(key.data));
-
-    (void)value;
-    if (q == NULL || v->once-- == 0) {
-        return wrong(v, "a look at a dedup id that is not there");
-    }
-    return (q->flags & QUEUE_DELETED) != 0 ||
-                   q->earliest_ms[LANE_CHORE] <= bytes_get_i64(key.data + 4)
-               ? HF_OK
-               : wrong(v, "a dedup id of queue %u is looked at too late", q->number);
-}
-
 static int compare_queue(struct verify *v, const struct queue *q, const struct tally *t)
 {
     int64_t retention = q->config.value[QUEUE_retention];
@@ -818,7 +781,6 @@ static int read_all(struct verify *v)
         {TREE_QUEUESUB, see_queuesub},
         {TREE_KEY, see_key},
         {TREE_HOLDER, see_holder}, {TREE_CONSUMER, see_consumer},
-        {TREE_ONCE, see_once},     {TREE_ONCE_LOOK, see_once_look},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
@@ -877,6 +839,9 @@ int machine_verify(struct machine *m, char *why, size_t size)
     }
     if (rc == HF_OK) {
         rc = recur_verify(m, v.view, why, size);
+    }
+    if (rc == HF_OK) {
+        rc = once_verify(m, v.view, why, size);
     }
     if (rc == HF_OK) {
         rc = redrive_verify(m, why, size);

@@ -551,6 +551,30 @@ static void numbered_sends_keep_their_answers(void **state)
     expect_count(r, 0, 0);
 }
 
+/* The check of the whole state sees a record without its look, and a look without its
+ * record. */
+static void check_sees_what_is_left_over(void **state)
+{
+    struct rig *r = *state;
+    struct store *s = r->machine->store;
+    uint8_t key[ONCE_LOOK_KEY_BYTES] = {0, 0, 0, 1};
+    struct slice k;
+    struct slice v;
+    char why[200];
+
+    (void)send_once(r, "a", "x");
+    assert_true(store_seek(s, TREE_ONCE_LOOK, slice_of(key, sizeof key), &k, &v));
+    memcpy(key, k.data, sizeof key);
+    store_drop(s, TREE_ONCE_LOOK);
+    assert_int_equal(machine_verify(r->machine, why, sizeof why), HF_E_CORRUPT);
+    store_put(s, TREE_ONCE_LOOK, slice_of(key, sizeof key), slice_of(key, 1));
+    rig_verify(r);
+    key[ONCE_LOOK_KEY_BYTES - 1]++;
+    store_put(s, TREE_ONCE_LOOK, slice_of(key, sizeof key), slice_of(key, 1));
+    assert_int_equal(machine_verify(r->machine, why, sizeof why), HF_E_CORRUPT);
+    assert_true(store_delete(s, TREE_ONCE_LOOK, slice_of(key, sizeof key)));
+}
+
 /* A plain message costs what it did: two writes to send it, six for its life. */
 static void plain_messages_pay_nothing(void **state)
 {
@@ -586,6 +610,7 @@ int main(void)
         T(replaced_content_is_not_acked_by_old_receipts),
         T(replacement_must_fit),
         T(numbered_sends_keep_their_answers),
+        T(check_sees_what_is_left_over),
         T(plain_messages_pay_nothing),
     };
 
