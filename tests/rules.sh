@@ -5,8 +5,9 @@
 # - docs/testing.md, "Cases from elsewhere": there a test carries the id of its case in its name (l05_...), and a
 #   case that does not apply says why after `none:`.
 #
-# A test is `program:function`: a function of tests/*/program.c that cmocka calls, or main. Ids are unique. Rows
-# without a test have `-` in its place: their number is printed, and PROVEN=yes makes them errors.
+# A test is `program:function`: a function of tests/*/program.c that cmocka calls, or main. Ids are unique. A row
+# without a test has `-` in its place. For a rule that is an error; for a case it is counted and printed, and an
+# error with PROVEN=yes.
 #
 # usage: tests/rules.sh [ROOT]
 set -euo pipefail
@@ -51,7 +52,7 @@ table()
     done <"$file"
     [ $count -gt 0 ] || refuse "$file has no ${kind}s"
     printf '%ss: %d of %d without a test: %s\n' "$kind" ${#missing[@]} $count "${missing[*]:-none}"
-    [ "$PROVEN" = no ] || [ ${#missing[@]} = 0 ] || refuse "each $kind needs a test"
+    [ $kind = case ] && [ "$PROVEN" = no ] || [ ${#missing[@]} = 0 ] || refuse "each $kind needs a test"
 }
 
 table docs/semantics.md '## Every rule and the test that proves it' rule
