@@ -57,6 +57,10 @@ static void join(struct subscription *sub)
     bool parked;
     int rc;
 
+    if (!leader_active(d->leader)) {
+        finish(sub, HF_E_NOT_LEADER); /* the term ended while a claim was out */
+        return;
+    }
     if (sub->credit == 0 || sub->claiming || sub->in_line) {
         return;
     }

@@ -231,16 +231,34 @@ static void renew(struct hf_consumer *c, int64_t now_ms)
 
 /* ---- receiving ---- */
 
-/* Without variables of its own a consumer keeps what the queue gives. */
+/* Without variables of its own a consumer keeps what the queue gives: the longest life
+ * seen, because an answer that was late shows only what is left of it. */
 static bool ready_keeper(struct hf_consumer *c, int64_t lease_ms)
 {
     struct keeper_options o;
 
-    if (!c->keeper_ready) {
-        keeper_options_for(&o, lease_ms > 6 ? lease_ms : 6, GIVE_UP_MS);
+    if (c->options.visibility_ms != 0 ||
+        (c->keeper_ready && lease_ms <= c->keeper.options.visibility_ms)) {
+        return c->keeper_ready;
+    }
+    keeper_options_for(&o, lease_ms > 6 ? lease_ms : 6, GIVE_UP_MS);
+    if (c->keeper_ready) {
+        c->keeper.options = o;
+    } else {
         c->keeper_ready = keeper_init(&c->keeper, &o);
     }
     return c->keeper_ready;
+}
+
+/* The listener may have settled it itself. */
+static bool is_held(const struct hf_consumer *c, const struct held *wanted)
+{
+    const struct held *h = c->first;
+
+    while (h != NULL && h != wanted) {
+        h = h->next;
+    }
+    return h != NULL;
 }
 
 static void take(struct hf_consumer *c, const struct hf_message *m)
@@ -270,7 +288,7 @@ static void take(struct hf_consumer *c, const struct hf_message *m)
         return;
     }
     outcome = c->options.on_message(c->options.ctx, c, m);
-    if (outcome != HF_OUTCOME_LATER) {
+    if (outcome != HF_OUTCOME_LATER && is_held(c, h)) {
         settle(h, outcome, NULL);
     }
 }

@@ -729,6 +729,22 @@ static void the_end_of_a_term_ends_subscriptions(void **state)
     assert_int_not_equal(clients[0].status, HF_OK);
 }
 
+/* The term ends while a claim is out that is applied all the same: what it brought is
+ * sent, and then the subscription is over. */
+static void a_claim_outlives_the_term(void **state)
+{
+    (void)state;
+    send_messages(&clients[1], "a", 2, 2);
+    settle();
+    subscribe(&clients[0], 10, 5); /* its claim is proposed at once */
+    leader_end(leader);
+    settle();
+    assert_int_equal(clients[0].pushed, 2);
+    assert_int_equal(clients[0].id, 5);
+    assert_int_not_equal(clients[0].status, HF_OK);
+    assert_int_equal(clients[0].session.waiting, 0);
+}
+
 static void a_full_subscriber_loses_its_subscription(void **state)
 {
     (void)state;
@@ -1000,6 +1016,7 @@ int main(void)
         TEST(a_claim_of_an_ended_subscription_is_given_back),
         TEST(subscriptions_and_receives_share_a_line),
         TEST(the_end_of_a_term_ends_subscriptions),
+        TEST(a_claim_outlives_the_term),
         TEST(a_full_subscriber_loses_its_subscription),
         TEST(many_receives_may_be_in_flight),
         TEST(queue_may_be_used_in_one_breath_with_its_creation),
