@@ -1,13 +1,11 @@
 /* dispatch.c: see dispatch.h.
  *
  *     a logged request   check -> raftlog_propose -> request_on_done -> answer
- *     a receive          leader_wait -> offer -> raftlog_propose -> receive_on_claimed
- *                                             -> answer, or back in line
- *                                    -> timeout, gone, or its session is closed
+ *     a read             from the applied state
+ *     what waits         receive.c, subscription.c
  *
- * The raw field map of a request is what its command carries. Encoded anew are a
- * receive that is offered less than it asked for, with the smaller max; and a rule by a
- * calendar, with its time zone compiled. */
+ * The raw field map of a request is what its command carries. Encoded anew is a rule by
+ * a calendar, with its time zone compiled. */
 #include "broker/dispatch_inside.h"
 #include "broker/zoneinfo.h"
 #include "proto/check.h"

@@ -1,7 +1,10 @@
 /* receive.c: receives that wait for their turn and claim what is ready.
  *
  *     leader_wait -> offer -> raftlog_propose -> receive_on_claimed -> answer, or back
- *     in line; or timeout, gone, or the session is closed */
+ *     in line; or timeout, gone, or the session is closed
+ *
+ * The command carries the field map as it came; only a receive that is offered less
+ * than it asked for is encoded anew, with the smaller max. */
 #include "broker/dispatch_inside.h"
 #include "proto/check.h"
 

@@ -23,8 +23,7 @@ struct subscription {
     uint32_t credit;
     bool claiming;
     bool in_line;
-    struct optional_ms lease;
-    struct slice queue, filter, session; /* in bytes; absent as the client left them */
+    struct op_subscribe wanted; /* its slices are in bytes */
     uint8_t bytes[];
 };
 
@@ -33,6 +32,18 @@ struct subscription {
 static struct dispatch *dispatch_of(const struct subscription *sub)
 {
     return sub->request.dispatch;
+}
+
+/* The receive that a subscription stands for. */
+static struct op_receive receive_of(const struct op_subscribe *op, struct slice *queue,
+                                    uint32_t max)
+{
+    return (struct op_receive){.queues = queue,
+                               .queue_count = 1,
+                               .max = max,
+                               .lease = op->lease,
+                               .filter = op->filter,
+                               .session = op->session};
 }
 
 /* Its last reply; frees it. */
@@ -139,7 +150,7 @@ void subscription_on_offer(struct dispatch *d, struct waiter *w, uint32_t max)
 
     CHECK(!sub->claiming);
     sub->in_line = false;
-    if (!machine_may_receive(raftlog_machine(d->log), w->wants[0].queue, sub->filter)) {
+    if (!machine_may_receive(raftlog_machine(d->log), w->wants[0].queue, sub->wanted.filter)) {
         leader_claimed(d->leader, w);
         sub->in_line = true; /* unless a callback says otherwise */
         leader_return(d->leader, w);
@@ -147,12 +158,8 @@ void subscription_on_offer(struct dispatch *d, struct waiter *w, uint32_t max)
     }
     memset(&request, 0, sizeof request);
     request.op = OP_RECEIVE;
-    request.receive = (struct op_receive){.queues = &sub->queue,
-                                          .queue_count = 1,
-                                          .max = max < sub->credit ? max : sub->credit,
-                                          .lease = sub->lease,
-                                          .filter = sub->filter,
-                                          .session = sub->session};
+    request.receive = receive_of(&sub->wanted, &sub->wanted.queue,
+                                 max < sub->credit ? max : sub->credit);
     d->scratch.len = 0;
     rc = op_encode_fields(&request, &d->scratch);
     if (rc == HF_OK) {
@@ -208,12 +215,7 @@ static int check(struct dispatch *d, const struct op_subscribe *op,
 
     memset(&request, 0, sizeof request);
     request.op = OP_RECEIVE;
-    request.receive = (struct op_receive){.queues = &queue,
-                                          .queue_count = 1,
-                                          .max = 1,
-                                          .lease = op->lease,
-                                          .filter = op->filter,
-                                          .session = op->session};
+    request.receive = receive_of(op, &queue, 1);
     return machine_check(raftlog_machine(d->log), &request, error);
 }
 
@@ -242,10 +244,10 @@ void subscription_begin(struct dispatch *d, struct dispatch_session *s,
                        start_ns);
         return;
     }
-    sub->queue = keep(sub, &at, op->queue);
-    sub->filter = keep(sub, &at, op->filter);
-    sub->session = keep(sub, &at, op->session);
-    sub->lease = op->lease;
+    sub->wanted.queue = keep(sub, &at, op->queue);
+    sub->wanted.filter = keep(sub, &at, op->filter);
+    sub->wanted.session = keep(sub, &at, op->session);
+    sub->wanted.lease = op->lease;
     sub->credit = op->credit;
     leader_see(d->leader, &q);
     sub->waiter.wants[0].queue = q.number;

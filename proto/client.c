@@ -335,6 +335,29 @@ int client_run(struct hf_client *c, struct client_call *call, struct hf_error *e
     return HF_OK;
 }
 
+int client_run_to(struct hf_client *c, struct client_call *call,
+                  const struct hf_error *ended, struct hf_error *error)
+{
+    int rc = client_run(c, call, error);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    if (error != NULL) {
+        *error = *ended;
+    }
+    return ended->status;
+}
+
+int client_begin_for(struct hf_client *c, struct client_call *call,
+                     void (*callback)(void), void *ctx, struct hf_error *error)
+{
+    call->callback = callback;
+    call->ctx = ctx;
+    client_begin(c, call);
+    return client_error(error, HF_OK, "%s", "");
+}
+
 int hf_poll(struct hf_client *c, struct pollfd *fds, size_t count, int64_t timeout_ms)
 {
     if (c->in_callback || count > POLL_FDS_MAX) {

@@ -209,6 +209,13 @@ void client_drop_consumers(struct hf_client *c);
 /* Begin, and work until it has ended; then done has run. HF_E_INVALID_ARGUMENT from
  * inside a callback: the call is freed and done has not run. */
 int client_run(struct hf_client *c, struct client_call *call, struct hf_error *error);
+/* The same, where `done` puts how the call ended in *ended: that is the status, and what
+ * *error says. */
+int client_run_to(struct hf_client *c, struct client_call *call,
+                  const struct hf_error *ended, struct hf_error *error);
+/* Begin a call for a caller that does not wait. HF_OK. */
+int client_begin_for(struct hf_client *c, struct client_call *call,
+                     void (*callback)(void), void *ctx, struct hf_error *error);
 
 /* ---- errors and values (client_value.c) ---- */
 

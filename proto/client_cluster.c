@@ -22,19 +22,11 @@ static void on_end(struct client_call *call, const struct hf_error *error,
 
 static int run(struct hf_client *c, struct client_call *call, struct hf_error *error)
 {
-    struct hf_error ended;
-    int rc;
+    struct hf_error ended = {.status = HF_OK};
 
     call->done = on_end;
     call->ctx = &ended;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = ended;
-    }
-    return ended.status;
+    return client_run_to(c, call, &ended, error);
 }
 
 int hf_ping(struct hf_client *c, struct hf_error *error)

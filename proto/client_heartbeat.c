@@ -113,10 +113,7 @@ int hf_heartbeat_begin(struct hf_client *c, const unsigned char *session,
     if (rc != HF_OK) {
         return rc;
     }
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct beaten {
@@ -146,15 +143,9 @@ int hf_heartbeat(struct hf_client *c, const unsigned char *session,
     }
     call->callback = (void (*)(void))on_beat_here;
     call->ctx = &beaten;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = beaten.error;
-    }
-    if (beaten.error.status == HF_OK) {
+    rc = client_run_to(c, call, &beaten.error, error);
+    if (rc == HF_OK) {
         *out = beaten.heartbeat;
     }
-    return beaten.error.status;
+    return rc;
 }

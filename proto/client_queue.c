@@ -37,24 +37,13 @@ static void on_end(struct client_call *call, const struct hf_error *error,
     }
 }
 
-static int finish(struct ending *ending, struct hf_error *error)
-{
-    if (error != NULL) {
-        *error = ending->error;
-    }
-    return ending->error.status;
-}
-
 static int run(struct hf_client *c, struct client_call *call, struct ending *ending,
                struct hf_error *error)
 {
-    int rc;
-
     memset(ending, 0, sizeof *ending);
     call->done = on_end;
     call->ctx = ending;
-    rc = client_run(c, call, error);
-    return rc != HF_OK ? rc : finish(ending, error);
+    return client_run_to(c, call, &ending->error, error);
 }
 
 static int with_attributes(struct hf_client *c, enum op_code op, const char *queue,
@@ -347,10 +336,7 @@ static int listing(struct hf_client *c, struct client_call *call,
     call->keep = true;
     call->done = on_list;
     call->ctx = &ending;
-    rc = client_run(c, call, error);
-    if (rc == HF_OK) {
-        rc = finish(&ending, error);
-    }
+    rc = client_run_to(c, call, &ending.error, error);
     if (rc == HF_OK) {
         *out = &ending.kept->queues;
     }

@@ -197,10 +197,7 @@ int hf_receive_begin(struct hf_client *c, const struct hf_receive *receive,
     if (call == NULL) {
         return client_out_of_memory(error);
     }
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct received {
@@ -225,17 +222,11 @@ static int run_received(struct hf_client *c, struct client_call *call,
 
     call->callback = (void (*)(void))on_received_here;
     call->ctx = &received;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = received.error;
-    }
-    if (received.error.status == HF_OK) {
+    rc = client_run_to(c, call, &received.error, error);
+    if (rc == HF_OK) {
         *out = received.messages;
     }
-    return received.error.status;
+    return rc;
 }
 
 int hf_receive(struct hf_client *c, const struct hf_receive *receive,

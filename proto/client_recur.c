@@ -34,15 +34,9 @@ static void on_set(struct client_call *call, const struct hf_error *error,
 static int run_set(struct hf_client *c, struct client_call *call, struct set *set,
                    struct hf_error *error)
 {
-    int rc;
-
     call->done = on_set;
     call->ctx = set;
-    rc = client_run(c, call, error);
-    if (rc == HF_OK && error != NULL) {
-        *error = set->error;
-    }
-    return rc != HF_OK ? rc : set->error.status;
+    return client_run_to(c, call, &set->error, error);
 }
 
 int hf_recur_set(struct hf_client *c, const char *queue, const struct hf_recur *recur,
@@ -207,15 +201,9 @@ int hf_recur_list(struct hf_client *c, const char *queue, const char *after,
     call->keep = true;
     call->done = on_listed;
     call->ctx = &listed;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = listed.error;
-    }
-    if (listed.error.status == HF_OK) {
+    rc = client_run_to(c, call, &listed.error, error);
+    if (rc == HF_OK) {
         *out = &listed.kept->recurs;
     }
-    return listed.error.status;
+    return rc;
 }

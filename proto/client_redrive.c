@@ -71,15 +71,9 @@ static int run(struct hf_client *c, struct client_call *call, struct hf_redrives
     call->keep = true;
     call->done = on_end;
     call->ctx = &ending;
-    rc = client_run(c, call, error);
+    rc = client_run_to(c, call, &ending.error, error);
     if (rc != HF_OK) {
         return rc;
-    }
-    if (error != NULL) {
-        *error = ending.error;
-    }
-    if (ending.error.status != HF_OK) {
-        return ending.error.status;
     }
     if (out != NULL) {
         *out = &ending.kept->redrives;

@@ -79,17 +79,11 @@ int hf_schedule_count(struct hf_client *c, const char *queue, const struct hf_du
     call->keep = true;
     call->done = on_counted;
     call->ctx = &counted;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = counted.error;
-    }
-    if (counted.error.status == HF_OK) {
+    rc = client_run_to(c, call, &counted.error, error);
+    if (rc == HF_OK) {
         *out = &counted.kept->schedule;
     }
-    return counted.error.status;
+    return rc;
 }
 
 /* ---- changes ---- */
@@ -153,7 +147,6 @@ static int change_page(struct hf_client *c, const char *queue,
 {
     struct client_call *call = client_call_new(OP_MODIFY);
     struct op_modify *op;
-    int rc;
 
     if (call == NULL) {
         return client_out_of_memory(error);
@@ -180,11 +173,7 @@ static int change_page(struct hf_client *c, const char *queue,
     call->safe = is_safe(change);
     call->done = on_changed;
     call->ctx = changed;
-    rc = client_run(c, call, error);
-    if (rc == HF_OK && error != NULL) {
-        *error = changed->error;
-    }
-    return rc != HF_OK ? rc : changed->error.status;
+    return client_run_to(c, call, &changed->error, error);
 }
 
 int hf_change(struct hf_client *c, const char *queue, const struct hf_change *change,

@@ -196,10 +196,7 @@ int hf_send_begin(struct hf_client *c, const char *queue,
         return rc;
     }
     call->done = on_sent;
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct sent {
@@ -232,14 +229,7 @@ int hf_send_batch(struct hf_client *c, const char *queue,
     call->done = on_sent;
     call->callback = (void (*)(void))on_sent_here;
     call->ctx = &sent;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = sent.error;
-    }
-    return sent.error.status;
+    return client_run_to(c, call, &sent.error, error);
 }
 
 int hf_send(struct hf_client *c, const char *queue, const void *body, size_t len,

@@ -147,10 +147,7 @@ int hf_settle_begin(struct hf_client *c, const char *queue, enum hf_settle_kind 
     if (rc != HF_OK) {
         return rc;
     }
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct settled {
@@ -182,14 +179,7 @@ int hf_settle(struct hf_client *c, const char *queue, enum hf_settle_kind kind,
     }
     call->callback = (void (*)(void))on_settled_here;
     call->ctx = &settled;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = settled.error;
-    }
-    return settled.error.status;
+    return client_run_to(c, call, &settled.error, error);
 }
 
 static int settle_one(struct hf_client *c, const char *queue, enum hf_settle_kind kind,
@@ -304,17 +294,11 @@ int hf_kick(struct hf_client *c, const char *queue, const struct hf_id *id,
     }
     call->done = on_counted;
     call->ctx = &counted;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = counted.error;
-    }
-    if (counted.error.status == HF_OK && count != NULL) {
+    rc = client_run_to(c, call, &counted.error, error);
+    if (rc == HF_OK && count != NULL) {
         *count = counted.count;
     }
-    return counted.error.status;
+    return rc;
 }
 
 static void on_noop(struct client_call *call, const struct hf_error *error,
@@ -362,10 +346,7 @@ int hf_noop_begin(struct hf_client *c, const void *body, size_t len, hf_noop_fn 
     if (rc != HF_OK) {
         return rc;
     }
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 static void on_noop_here(void *ctx, const struct hf_error *error)
@@ -377,7 +358,7 @@ static void on_noop_here(void *ctx, const struct hf_error *error)
 
 int hf_noop(struct hf_client *c, const void *body, size_t len, struct hf_error *error)
 {
-    struct hf_error ended;
+    struct hf_error ended = {.status = HF_OK};
     struct client_call *call;
     int rc = make_noop(body, len, &call, error);
 
@@ -386,12 +367,5 @@ int hf_noop(struct hf_client *c, const void *body, size_t len, struct hf_error *
     }
     call->callback = (void (*)(void))on_noop_here;
     call->ctx = &ended;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = ended;
-    }
-    return ended.status;
+    return client_run_to(c, call, &ended, error);
 }

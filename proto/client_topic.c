@@ -74,20 +74,11 @@ static void on_end(struct client_call *call, const struct hf_error *error,
 static int run(struct hf_client *c, struct client_call *call, struct ending *ending,
                struct hf_error *error)
 {
-    int rc;
-
     memset(ending, 0, sizeof *ending);
     call->safe = true;
     call->done = on_end;
     call->ctx = ending;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = ending->error;
-    }
-    return ending->error.status;
+    return client_run_to(c, call, &ending->error, error);
 }
 
 /* A call about one topic; NULL and the status when there is none to be made. */
@@ -280,10 +271,7 @@ int hf_publish_begin(struct hf_client *c, const char *topic,
         return rc;
     }
     call->done = on_published;
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct published {
@@ -317,12 +305,5 @@ int hf_publish_batch(struct hf_client *c, const char *topic,
     call->done = on_published;
     call->callback = (void (*)(void))on_published_here;
     call->ctx = &published;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = published.error;
-    }
-    return published.error.status;
+    return client_run_to(c, call, &published.error, error);
 }

@@ -227,10 +227,7 @@ int hf_tx_begin(struct hf_client *c, const struct hf_tx_item *items, size_t coun
     if (rc != HF_OK) {
         return rc;
     }
-    call->callback = (void (*)(void))done;
-    call->ctx = ctx;
-    client_begin(c, call);
-    return client_error(error, HF_OK, "%s", "");
+    return client_begin_for(c, call, (void (*)(void))done, ctx, error);
 }
 
 struct ended {
@@ -261,12 +258,5 @@ int hf_tx(struct hf_client *c, const struct hf_tx_item *items, size_t count,
     }
     call->callback = (void (*)(void))on_done_here;
     call->ctx = &ended;
-    rc = client_run(c, call, error);
-    if (rc != HF_OK) {
-        return rc;
-    }
-    if (error != NULL) {
-        *error = ended.error;
-    }
-    return ended.error.status;
+    return client_run_to(c, call, &ended.error, error);
 }

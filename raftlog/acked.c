@@ -216,46 +216,54 @@ static void come_back(struct machine *m, struct queue *q, uint64_t id, struct sl
     m->chain = machine_mix(m->chain, id);
 }
 
+static int refuse_full(struct machine *m, struct op_error *error)
+{
+    return refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
+                  "the queue is at max_messages or max_bytes: consume, or raise them");
+}
+
+/* The entry of a message that is kept, with the cursor on it. */
+static bool find_acked(struct machine *m, const struct queue *q, uint64_t id,
+                       struct slot *slot)
+{
+    uint8_t look[12];
+    uint8_t key[ACKED_KEY_BYTES];
+    struct slice wanted;
+    struct slice found;
+    struct slice value;
+
+    if (id == 0 ||
+        !store_get(m->store, TREE_ACKED_AT, look_key(look, q->number, id), &value) ||
+        value.len != 8) {
+        return false;
+    }
+    wanted = acked_key(key, q->number, bytes_get_i64(value.data), id);
+    if (!store_seek(m->store, TREE_ACKED, wanted, &found, &value) ||
+        !slice_equal(found, wanted)) {
+        store_fail(m->store, HF_E_CORRUPT);
+        return false;
+    }
+    return place_slot(m, value, slot);
+}
+
 static int replay_one(struct machine *m, struct queue *q, uint64_t id,
                       struct op_error *error)
 {
-    uint8_t key[12];
-    struct slice value;
     struct slot slot;
-    uint64_t found = 0;
-    int64_t acked_ms = 0;
 
-    if (id == 0 ||
-        !store_get(m->store, TREE_ACKED_AT, look_key(key, q->number, id), &value) ||
-        value.len != 8) {
+    if (!find_acked(m, q, id, &slot)) {
         return refuse(&m->arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
                       "no acked message with this id is kept in this queue");
     }
-    acked_ms = bytes_get_i64(value.data);
-    {
-        uint8_t from[ACKED_KEY_BYTES];
-        struct slice k;
-
-        if (!store_seek(m->store, TREE_ACKED, acked_key(from, q->number, acked_ms, id),
-                        &k, &value) ||
-            k.len != ACKED_KEY_BYTES || memcmp(k.data, from, ACKED_KEY_BYTES) != 0 ||
-            !place_slot(m, value, &slot)) {
-            store_fail(m->store, HF_E_CORRUPT);
-            return HF_E_CORRUPT;
-        }
-        found = id;
-    }
-    if (place_is_purged(q, found, &slot)) {
+    if (place_is_purged(q, id, &slot)) {
         return refuse(&m->arena, error, HF_E_MESSAGE_NOT_FOUND, "id",
                       "the message was purged");
     }
     if (queue_is_full(q, slot.bytes)) {
-        return refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
-                      "the queue is at max_messages or max_bytes: consume, or raise "
-                      "them");
+        return refuse_full(m, error);
     }
-    (void)leave(m, q, found, &slot);
-    come_back(m, q, found, &slot);
+    (void)leave(m, q, id, &slot);
+    come_back(m, q, id, &slot);
     return HF_OK;
 }
 
@@ -290,9 +298,7 @@ void apply_replay(struct machine *m, const struct apply *a)
         }
         if (!place_is_purged(q, id, &slot) && queue_is_full(q, slot.bytes)) {
             if (count == 0) {
-                (void)refuse(&m->arena, error, HF_E_QUEUE_FULL, "queue",
-                             "the queue is at max_messages or max_bytes: consume, or "
-                             "raise them");
+                (void)refuse_full(m, error);
             }
             break;
         }

@@ -7,7 +7,7 @@
  * peek and replay. They go when retain_acked has passed, when retain_acked_bytes are
  * exceeded (the oldest first), and with a purge.
  *
- * I16: `acked` and `acked_at` mirror each other; q->acked and q->acked_bytes are exact. */
+ * I20: `acked` and `acked_at` mirror each other; q->acked and q->acked_bytes are exact. */
 #ifndef HF_RAFTLOG_ACKED_H
 #define HF_RAFTLOG_ACKED_H
 

@@ -313,9 +313,7 @@ void group_enter(struct machine *m, struct queue *q, uint64_t id, const struct s
 bool group_exit_begin(struct machine *m, const struct queue *q, enum message_state state,
                       struct group_exit *x)
 {
-    enum store_tree tree = state == MESSAGE_READY    ? TREE_READY
-                           : state == MESSAGE_PARKED ? TREE_PARKED
-                                                     : TREE_DUE;
+    enum store_tree tree = place_tree(state);
     struct slice key;
     struct slice value;
     uint16_t flags;

@@ -28,8 +28,8 @@
  * A purge raises the floor of the queue; records with a lower floor mean nothing any
  * more, and a group that is met again gets a new number. The sweep removes the rest.
  *
- * I13: a slot carries SLOT_GROUPED exactly when its message has a group.
- * I14: a group record counts its messages exactly, and is open exactly when it should
+ * I14: a slot carries SLOT_GROUPED exactly when its message has a group.
+ * I18: a group record counts its messages exactly, and is open exactly when it should
  *      be: a group never waits for something that does not come. */
 #ifndef HF_RAFTLOG_GROUP_H
 #define HF_RAFTLOG_GROUP_H

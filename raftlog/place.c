@@ -58,7 +58,7 @@ static uint64_t *counter_of(struct queue *q, enum message_state state)
     return NULL;
 }
 
-static enum store_tree tree_of(enum message_state state)
+enum store_tree place_tree(enum message_state state)
 {
     switch (state) {
     case MESSAGE_READY:
@@ -163,7 +163,7 @@ void place_drop(struct machine *m, struct queue *q, enum message_state state)
     if (state == MESSAGE_SCHEDULED && store_here(m->store, TREE_DUE, &key, &value)) {
         plan_remove(m, q, bytes_get_i64(key.data + 5));
     }
-    store_drop(m->store, tree_of(state));
+    store_drop(m->store, place_tree(state));
     CHECK(*counter > 0 || store_status(m->store) != HF_OK);
     if (!(PLANTED(counter_kept) && state == MESSAGE_SCHEDULED)) {
         --*counter;
@@ -200,9 +200,6 @@ static uint32_t remove_records(struct machine *m, struct queue *q, uint64_t id,
     if ((slot->flags & SLOT_KEYED) != 0) {
         keys_forget(m, q->number, id);
     }
-    if ((slot->flags & (SLOT_TAGGED | SLOT_GROUPED)) == SLOT_TAGGED) {
-        tags_remove(m, q->number, id, slot->priority, slot->position_ms);
-    }
     records = (slot->flags & SLOT_COPY) != 0
                   ? message_delete_copy(m->store, id)
                   : message_delete(m->store, id, (slot->flags & SLOT_CUT) != 0);
@@ -235,6 +232,10 @@ uint32_t place_forget(struct machine *m, struct queue *q, uint64_t id,
 uint32_t place_sweep(struct machine *m, struct queue *q, uint64_t id,
                      const struct slot *slot)
 {
+    /* Its entry went without place_drop, which takes the tag of others along. */
+    if ((slot->flags & (SLOT_TAGGED | SLOT_GROUPED)) == SLOT_TAGGED) {
+        tags_remove(m, q->number, id, slot->priority, slot->position_ms);
+    }
     return remove_records(m, q, id, slot);
 }
 

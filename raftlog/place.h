@@ -37,6 +37,9 @@ struct slice ready_key(uint8_t key[READY_KEY_BYTES], uint32_t queue, uint32_t pr
 struct slice parked_key(uint8_t key[PARKED_KEY_BYTES], uint32_t queue,
                         int64_t position_ms, uint64_t id);
 
+/* The tree that entries of a state are in. */
+enum store_tree place_tree(enum message_state state);
+
 /* Gone for every reader, because the queue was purged after it came. */
 static inline bool place_is_purged(const struct queue *q, uint64_t id,
                                    const struct slot *slot)

@@ -32,9 +32,7 @@ static bool remove_here(struct purge *p, enum message_state state, uint64_t id,
     }
     if (place_is_purged(p->q, id, &slot)) {
         /* The sweep of an earlier purge has not come by yet. */
-        store_drop(p->m->store, state == MESSAGE_READY    ? TREE_READY
-                                : state == MESSAGE_PARKED ? TREE_PARKED
-                                                          : TREE_DUE);
+        store_drop(p->m->store, place_tree(state));
         spend(p, 1 + place_sweep(p->m, p->q, id, &slot) / 16);
         return store_status(p->m->store) == HF_OK;
     }

@@ -5,7 +5,7 @@
  * without a tag have none. The length comes before the tag, so that a tag and a longer
  * one that begins with it do not mix.
  *
- * I15: a slot carries SLOT_TAGGED exactly when its message has a tag. */
+ * I19: a slot carries SLOT_TAGGED exactly when its message has a tag. */
 #ifndef HF_RAFTLOG_TAGS_H
 #define HF_RAFTLOG_TAGS_H
 

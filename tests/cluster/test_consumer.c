@@ -227,6 +227,38 @@ static void a_lost_lease_is_told(void **state)
     cluster_agree(c);
 }
 
+static enum hf_outcome settle_inside(void *ctx, struct hf_consumer *consumer,
+                                     const struct hf_message *m)
+{
+    struct seen *s = ctx;
+
+    s->begun[0]++;
+    assert_status(hf_consumer_settle(consumer, m->id, HF_OUTCOME_ACK, NULL), HF_OK);
+    return HF_OUTCOME_FAIL; /* too late: it has ended */
+}
+
+/* A listener that settles its message itself: once, whatever it returns. */
+static void a_listener_may_settle_by_itself(void **state)
+{
+    struct cluster *c = *state;
+    struct hf_client *client = client_of(c);
+    struct seen s = {.answer = HF_OUTCOME_ACK};
+    struct hf_consumer_options options = options_of(&s, 4);
+    struct hf_consumer *consumer;
+    struct hf_error error;
+
+    options.on_message = settle_inside;
+    assert_status(hf_queue_create(client, "inside", NULL, 0, NULL, &error), HF_OK);
+    send_all(client, "inside", 10);
+    assert_status(hf_consumer_open(client, "inside", &options, &consumer, &error), HF_OK);
+    POLL_UNTIL(client, s.total_ended == 10);
+    assert_int_equal(s.acked, 10);
+    assert_int_equal(s.begun[0], 10);
+    assert_status(hf_consumer_close(consumer, 10000), HF_OK);
+    hf_client_close(client);
+    cluster_agree(c);
+}
+
 /* Give up: the lease is left to end, and the message comes back. */
 static void after_give_up_a_message_comes_back(void **state)
 {
@@ -289,6 +321,7 @@ int main(void)
         cluster_unit_test(a_consumer_outlives_its_leaders),
         cluster_unit_test(a_lease_is_kept_while_the_work_lasts),
         cluster_unit_test(a_lost_lease_is_told),
+        cluster_unit_test(a_listener_may_settle_by_itself),
         cluster_unit_test(after_give_up_a_message_comes_back),
         cluster_unit_test(bad_variables_are_refused),
     };
