@@ -18,6 +18,7 @@
 #include "raftlog/roots.h"
 #include "raftlog/state.h"
 #include "raftlog/topic.h"
+#include "raftlog/user.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -257,6 +258,7 @@ int machine_open(const struct machine_config *config, struct machine **out, char
     }
     redrive_load(m);
     m->durable = m->applied;
+    m->users_changed = m->applied;
     *out = m;
     return HF_OK;
 }
@@ -396,6 +398,21 @@ static bool apply_request(struct machine *m, const struct apply *a)
         return true;
     case OP_REPLAY:
         apply_replay(m, a);
+        return true;
+    case OP_USER_SET:
+        apply_user_set(m, a);
+        return true;
+    case OP_USER_REMOVE:
+        apply_user_remove(m, a);
+        return true;
+    case OP_TOKEN_CREATE:
+        apply_token_create(m, a);
+        return true;
+    case OP_TOKEN_REVOKE:
+        apply_token_revoke(m, a);
+        return true;
+    case OP_GRANT_SET:
+        apply_grant_set(m, a);
         return true;
     case OP_NOOP:
         return true;
@@ -644,6 +661,16 @@ static int check_request(struct machine *m, const struct op_request *request,
         return check_pause(m, &request->pause, error);
     case OP_REPLAY:
         return check_replay(m, &request->replay, error);
+    case OP_USER_SET:
+        return check_user_set(m, &request->user_set, error);
+    case OP_USER_REMOVE:
+        return check_user_remove(m, &request->user_remove, error);
+    case OP_TOKEN_CREATE:
+        return check_token_create(m, &request->token_create, error);
+    case OP_TOKEN_REVOKE:
+        return check_token_revoke(m, &request->token_revoke, error);
+    case OP_GRANT_SET:
+        return check_grant_set(m, &request->grant_set, error);
     case OP_NOOP:
         return HF_OK;
     default:

@@ -134,6 +134,46 @@ void machine_topic_list(struct machine *m, const struct op_topic_list *op,
 int machine_check(struct machine *m, const struct op_request *request,
                   struct op_error *error);
 
+/* ---- users ---- */
+
+struct machine_user {
+    uint64_t number;   /* of this user: one of the same name later has another */
+    uint64_t password; /* of this password; 0 = it has none */
+    bool disabled;
+    uint32_t iterations; /* SCRAM-SHA-256: RFC 5802 */
+    uint8_t salt[LIMIT_SALT];
+    uint32_t salt_len;
+    uint8_t stored_key[32];
+    uint8_t server_key[32];
+};
+
+struct machine_token {
+    uint64_t number;
+    int64_t expires_ms; /* 0 = never */
+    uint8_t user[LIMIT_USER];
+    uint32_t user_len;
+    uint64_t user_number;
+    bool disabled; /* the user is */
+};
+
+/* Index of the last change of users, tokens or grants, or a later one: what was read of
+ * them holds until this changes. */
+uint64_t machine_users_changed(const struct machine *m);
+bool machine_find_user(struct machine *m, struct slice name, struct machine_user *out);
+/* By the SHA-256 of the token. */
+bool machine_find_token(struct machine *m, const uint8_t hash[32],
+                        struct machine_token *out);
+/* Sum of enum right that the user has for a queue or topic. `beginning`: for all names that
+ * begin so. */
+uint32_t machine_rights(struct machine *m, struct slice user, struct slice name,
+                        bool beginning);
+void machine_user_list(struct machine *m, const struct op_user_list *op,
+                       struct arena *arena, struct op_reply *reply);
+void machine_token_list(struct machine *m, const struct op_token_list *op,
+                        struct arena *arena, struct op_reply *reply);
+void machine_grant_list(struct machine *m, const struct op_grant_list *op,
+                        struct arena *arena, struct op_reply *reply);
+
 bool machine_store_full(const struct machine *m);
 uint64_t machine_store_bytes(const struct machine *m); /* used pages x page size */
 

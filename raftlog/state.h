@@ -16,7 +16,7 @@
  *   116  u64 next number of a group
  *   124  u32 consumer sessions    128  i64 earliest chore of one (lower bound)
  *   136  24 bytes reserved (0)
- * `meta`, key 'T': topic.h; key 'R': redrive.h
+ * `meta`, key 'T': topic.h; key 'R': redrive.h; key 'U': user.h
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
 #define HF_RAFTLOG_STATE_H
@@ -61,6 +61,7 @@ struct machine {
     uint32_t letters_parked_in;
     uint32_t consumers;
     int64_t consumer_due_ms;
+    uint64_t users_changed; /* memory only: index of the last change of users or rights */
     uint16_t shard;
 
     bool chores_touched; /* the leader should look at queue 0 */

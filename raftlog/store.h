@@ -67,7 +67,11 @@
     X(HOLDER, holder, 8)                                                               \
     X(PAUSE, pause, 4)                                                                 \
     X(ACKED, acked, 20)                                                                \
-    X(ACKED_AT, acked_at, 12)
+    X(ACKED_AT, acked_at, 12)                                                          \
+    X(USER, user, 1)                                                                   \
+    X(TOKEN, token, 1)                                                                 \
+    X(THASH, thash, 32)                                                                \
+    X(GRANT, grant, 1)
 
 enum store_tree {
 #define X(upper, lower, bytes) TREE_##upper,

@@ -11,6 +11,7 @@
 #include "raftlog/recur.h"
 #include "raftlog/redrive.h"
 #include "raftlog/topic.h"
+#include "raftlog/user.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -67,6 +68,8 @@ struct verify {
     uint64_t consumers;
     uint64_t acked, acked_at;      /* two counts of one */
     uint64_t tagged_ready, tagged; /* two counts of one */
+    uint64_t users, tokens, token_hashes, grants; /* as they are stored */
+    uint64_t user_tokens, user_grants;            /* as their users count them */
     uint64_t subscriptions, subscribers, topic_subscriptions; /* three counts of one */
 };
 
@@ -545,6 +548,68 @@ static int see_topicsub(void *ctx, struct slice key, struct slice value)
     return HF_OK;
 }
 
+/* Those of tokens and grants are told by the user whose name is before the zero. */
+static bool see_owner(struct verify *v, struct slice key)
+{
+    const uint8_t *end = memchr(key.data, 0, key.len);
+    struct user user;
+
+    return end != NULL &&
+           user_find(v->m, slice_of(key.data, (uint32_t)(end - key.data)), &user);
+}
+
+static int see_user(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct user user;
+
+    (void)key;
+    if (user_decode(value, &user) != HF_OK) {
+        return wrong(v, "the record of a user is damaged");
+    }
+    v->users++;
+    v->user_tokens += user.tokens;
+    v->user_grants += user.grants;
+    return HF_OK;
+}
+
+static int see_token(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+    struct user_token token;
+    struct slice back;
+
+    if (user_token_decode(value, &token) != HF_OK || !see_owner(v, key) ||
+        !store_get(v->m->store, TREE_THASH, slice_of(token.hash, USER_HASH_BYTES),
+                   &back) ||
+        !slice_equal(back, key)) {
+        return wrong(v, "a token is damaged, of no user, or not found by its hash");
+    }
+    v->tokens++;
+    return HF_OK;
+}
+
+static int see_thash(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    (void)key;
+    (void)value;
+    v->token_hashes++;
+    return HF_OK;
+}
+
+static int see_grant(void *ctx, struct slice key, struct slice value)
+{
+    struct verify *v = ctx;
+
+    if (value.len != 4 || !see_owner(v, key)) {
+        return wrong(v, "a grant is damaged or of no user");
+    }
+    v->grants++;
+    return HF_OK;
+}
+
 static int see_queuesub(void *ctx, struct slice key, struct slice value)
 {
     struct verify *v = ctx;
@@ -761,6 +826,12 @@ static int compare(struct verify *v)
                      (unsigned long long)v->subscribers,
                      (unsigned long long)v->topic_subscriptions);
     }
+    if (v->users != user_count(v->m) || v->tokens != v->user_tokens ||
+        v->tokens != v->token_hashes || v->grants != v->user_grants) {
+        return wrong(v, "%llu users, %llu tokens and %llu grants are not as counted",
+                     (unsigned long long)v->users, (unsigned long long)v->tokens,
+                     (unsigned long long)v->grants);
+    }
     if (v->sessions != v->m->sessions) {
         return wrong(v, "%u sessions are counted, %llu are stored", v->m->sessions,
                      (unsigned long long)v->sessions);
@@ -779,6 +850,7 @@ static int read_all(struct verify *v)
         {TREE_QNAME, see_name}, {TREE_PAUSE, see_pause},    {TREE_SESSION, see_session}, {TREE_DEAD, see_dead},
         {TREE_TAGGED, see_tagged}, {TREE_GROUP, see_group},   {TREE_SHARED, see_shared}, {TREE_TOPIC, see_topic}, {TREE_TOPICSUB, see_topicsub},
         {TREE_QUEUESUB, see_queuesub},
+        {TREE_USER, see_user}, {TREE_TOKEN, see_token}, {TREE_THASH, see_thash}, {TREE_GRANT, see_grant},
         {TREE_KEY, see_key},
         {TREE_HOLDER, see_holder}, {TREE_CONSUMER, see_consumer},
     };

@@ -20,7 +20,11 @@ static const unsigned logged[] = {
     OP_QUEUE_CREATE, OP_QUEUE_SET,    OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
     OP_SEND,         OP_SEND,         OP_SEND,         OP_RECEIVE,     OP_RECEIVE,
     OP_SETTLE,       OP_KICK,         OP_NOOP,         OP_MODIFY,      OP_MODIFY,
-    OP_RECUR_SET,    OP_RECUR_REMOVE, OP_TX,           OP_TX,          OP_HEARTBEAT};
+    OP_RECUR_SET,    OP_RECUR_REMOVE, OP_TX,           OP_TX,          OP_HEARTBEAT,
+    OP_TOPIC_CREATE, OP_TOPIC_DELETE, OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE,
+    OP_PUBLISH,      OP_PAUSE,        OP_REPLAY,       OP_REDRIVE_START,
+    OP_REDRIVE_CONTROL, OP_USER_SET,  OP_USER_REMOVE,  OP_TOKEN_CREATE,
+    OP_TOKEN_REVOKE, OP_GRANT_SET};
 
 struct hostile {
     struct rig leader;
@@ -155,6 +159,73 @@ static void aim_tx(struct hostile *h, struct op_tx *op)
     }
 }
 
+static struct slice some_of(struct hostile *h, const char *const *names, size_t count)
+{
+    return slice_text(names[dice_below(&h->dice, count)]);
+}
+
+static void aim_topic(struct hostile *h, struct op_request *q)
+{
+    static const char *const topics[] = {"a", "t"}; /* one has the name of a queue */
+    struct slice topic = some_of(h, topics, 2);
+
+    switch (q->op) {
+    case OP_TOPIC_CREATE:
+        q->topic_create.topic = topic;
+        break;
+    case OP_TOPIC_DELETE:
+        q->topic_delete.topic = topic;
+        break;
+    case OP_TOPIC_SUBSCRIBE:
+        q->topic_subscribe.topic = topic;
+        q->topic_subscribe.queue = some_queue(h);
+        q->topic_subscribe.filter = (struct slice){NULL, 0};
+        break;
+    case OP_TOPIC_UNSUBSCRIBE:
+        q->topic_unsubscribe.topic = topic;
+        q->topic_unsubscribe.queue = some_queue(h);
+        break;
+    default:
+        q->publish.topic = topic;
+        q->publish.session = (struct slice){NULL, 0};
+        for (uint32_t i = 0; i < q->publish.count; i++) {
+            aim_entry(h, &q->publish.entries[i]);
+        }
+        break;
+    }
+}
+
+static void aim_user(struct hostile *h, struct op_request *q)
+{
+    static const char *const users[] = {"ann", "an", "bob"};
+    static const char *const scopes[] = {"a", "c/*", "*", "c/d"};
+    static const uint8_t hashes[3][32] = {{1}, {2}, {3}};
+    struct slice user = some_of(h, users, 3);
+
+    switch (q->op) {
+    case OP_USER_SET:
+        q->user_set.user = user;
+        break;
+    case OP_USER_REMOVE:
+        q->user_remove.user = user;
+        break;
+    case OP_TOKEN_CREATE:
+        q->token_create.user = user;
+        q->token_create.name = some_of(h, users, 3);
+        q->token_create.hash = slice_of(hashes[dice_below(&h->dice, 3)], 32);
+        break;
+    case OP_TOKEN_REVOKE:
+        q->token_revoke.user = user;
+        q->token_revoke.name = some_of(h, users, 3);
+        break;
+    default:
+        q->grant_set.user = user;
+        q->grant_set.scope = some_of(h, scopes, 4);
+        q->grant_set.rights = (uint32_t)dice_below(&h->dice, 8);
+        break;
+    }
+}
+
 static void aim(struct hostile *h, struct op_request *q)
 {
     struct slice *names[] = {[OP_QUEUE_CREATE] = &q->queue_create.queue,
@@ -165,6 +236,9 @@ static void aim(struct hostile *h, struct op_request *q)
                              [OP_SETTLE] = &q->settle.queue,
                              [OP_KICK] = &q->kick.queue,
                              [OP_MODIFY] = &q->modify.queue,
+                             [OP_PAUSE] = &q->pause.queue,
+                             [OP_REPLAY] = &q->replay.queue,
+                             [OP_REDRIVE_START] = &q->redrive_start.queue,
                              [OP_RECUR_SET] = &q->recur_set.queue,
                              [OP_RECUR_REMOVE] = &q->recur_remove.queue};
 
@@ -221,6 +295,39 @@ static void aim(struct hostile *h, struct op_request *q)
         if (dice_below(&h->dice, 2) != 0) {
             q->receive.session = some_session(h);
         }
+        break;
+    case OP_TOPIC_CREATE:
+    case OP_TOPIC_DELETE:
+    case OP_TOPIC_SUBSCRIBE:
+    case OP_TOPIC_UNSUBSCRIBE:
+    case OP_PUBLISH:
+        aim_topic(h, q);
+        break;
+    case OP_USER_SET:
+    case OP_USER_REMOVE:
+    case OP_TOKEN_CREATE:
+    case OP_TOKEN_REVOKE:
+    case OP_GRANT_SET:
+        aim_user(h, q);
+        break;
+    case OP_PAUSE:
+        if (dice_below(&h->dice, 3) != 0) {
+            q->pause.mode = PAUSE_NONE;
+            q->pause.until.set = false;
+        }
+        break;
+    case OP_REPLAY:
+        if (q->replay.has_id) {
+            q->replay.id = (struct message_id){0, dice_below(&h->dice, 3000)};
+        }
+        break;
+    case OP_REDRIVE_START:
+        q->redrive_start.target =
+            dice_below(&h->dice, 2) != 0 ? some_queue(h) : (struct slice){NULL, 0};
+        q->redrive_start.filter = (struct slice){NULL, 0};
+        break;
+    case OP_REDRIVE_CONTROL:
+        q->redrive_control.redrive = dice_below(&h->dice, 300);
         break;
     case OP_HEARTBEAT:
         q->heartbeat.session = some_session(h);

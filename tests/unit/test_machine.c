@@ -273,35 +273,6 @@ static void m15_unknown_command_stops_the_node(void **state)
     op_buffer_done(&b.buffer);
 }
 
-/* What the wire knows and this machine does not do is refused before it is proposed:
- * in the log it would stop every node. */
-static void operations_not_done_are_not_proposed(void **state)
-{
-    static const enum op_code done[] = {
-        OP_QUEUE_CREATE, OP_QUEUE_SET, OP_QUEUE_DELETE, OP_QUEUE_PURGE, OP_SESSION_OPEN,
-        OP_SEND,         OP_RECEIVE,   OP_SETTLE,       OP_KICK,        OP_NOOP,
-        OP_MODIFY,       OP_RECUR_SET, OP_RECUR_REMOVE,
-        OP_MODIFY,       OP_PUBLISH,   OP_REDRIVE_START, OP_REDRIVE_CONTROL, OP_TOPIC_CREATE, OP_TOPIC_DELETE,
-        OP_TOPIC_SUBSCRIBE, OP_TOPIC_UNSUBSCRIBE, OP_TX, OP_HEARTBEAT,
-        OP_PAUSE,        OP_REPLAY};
-    struct rig *r = *state;
-
-    for (unsigned op = 0; op < 256; op++) {
-        struct op_request request = {.op = (enum op_code)op};
-        struct op_error error;
-        bool expected = op_is_logged(request.op);
-
-        for (size_t i = 0; i < sizeof done / sizeof done[0]; i++) {
-            expected = expected && op != (unsigned)done[i];
-        }
-        if (expected) {
-            assert_int_equal(machine_check(r->machine, &request, &error),
-                             HF_E_UNSUPPORTED);
-            assert_true(error.message.len > 0);
-        }
-    }
-}
-
 static size_t take_all(struct rig *r, struct machine_queue *out, size_t capacity)
 {
     size_t n = 0;
@@ -680,7 +651,6 @@ int main(void)
         T(barrier_moves_the_index),
         T(rubbish_has_an_outcome_and_no_effect),
         T(m15_unknown_command_stops_the_node),
-        T(operations_not_done_are_not_proposed),
         T(leader_hears_what_changed),
         T(purge_is_at_once_and_sweeps_in_steps),
         T(deleted_queue_leaves_no_ghosts),
