@@ -1,6 +1,12 @@
 /* model_inside.h: what the parts of the model share. One file per noun:
  *
- *   model.c         queues, sends, receives, settling, time
+ *   model.c         finding, counting, remembering
+ *   model_queue.c   queues and their counts
+ *   model_send.c    producer sessions and sends
+ *   model_receive.c receives
+ *   model_settle.c  what receipts may do, and kicks
+ *   model_fire.c    time passes
+ *   model_show.c    what can be looked at
  *   model_modify.c  schedule control, and looking messages up by key
  *   model_recur.c   recurring messages
  *   model_topic.c   topics, publishes
@@ -15,6 +21,8 @@
 #define HF_TESTS_MACHINE_MODEL_INSIDE_H
 
 #include "tests/machine/model.h"
+
+#define MODEL_MEMORY_MS 300000 /* how long acks and attempts are remembered */
 
 /* False, with the reason in m->why. */
 bool model_differ(struct model *m, const char *format, ...)
@@ -38,6 +46,7 @@ uint64_t model_count_all(const struct model *m, int queue);
 uint64_t model_count_bytes(const struct model *m, int queue);
 bool model_is_full(const struct model *m, int queue, uint64_t bytes);
 
+bool model_is_given_up(const struct model_config *c, const struct model_message *msg);
 /* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
 bool model_give_up(struct model *m, struct model_message *msg);
 
@@ -97,6 +106,26 @@ void model_pause_fire(struct model *m, int queue);
 bool model_pause(struct model *m, const struct op_pause *op,
                  const struct op_reply *reply);
 bool model_check_pause(struct model *m, int queue, const struct op_queue_info *info);
+
+bool model_queue_create(struct model *m, const struct op_queue_create *op,
+                        const struct model_config *config,
+                        const struct op_reply *reply);
+bool model_queue_set(struct model *m, const struct op_queue_set *op,
+                     const struct model_config *config, const struct op_reply *reply);
+bool model_queue_purge(struct model *m, const struct op_queue_purge *op,
+                       const struct op_reply *reply);
+bool model_queue_delete(struct model *m, const struct op_queue_delete *op,
+                        const struct op_reply *reply);
+bool model_session_open(struct model *m, const struct op_session_open *op,
+                        const struct op_reply *reply);
+bool model_send(struct model *m, const struct op_send *op,
+                const struct op_reply *reply);
+bool model_receive(struct model *m, const struct op_receive *op,
+                   const struct op_reply *reply);
+bool model_settle(struct model *m, const struct op_settle *op,
+                  const struct op_reply *reply);
+bool model_kick(struct model *m, const struct op_kick *op,
+                const struct op_reply *reply);
 
 bool model_send_one(struct model *m, int queue, const struct op_send_entry *e,
                     const struct op_send_result *got, bool *accepted);

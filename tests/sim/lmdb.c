@@ -3,7 +3,7 @@
  *
  * The simulator's clients send numbered random bytes. Here the n-th of them to be
  * applied becomes the n-th command of the reference: an episode of
- * tests/machine/test_model.c, one more state machine that never crashes, whose every
+ * tests/machine, one more state machine that never crashes, whose every
  * answer is held against the model of the contract. Each node applies the reference's
  * entries, and its answers must be the reference's, whatever crashes, states and
  * leaders lie between. Every other start of a node is one that asks for no answers, as
