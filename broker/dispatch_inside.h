@@ -37,6 +37,7 @@ struct receive {
     uint64_t parked_ns; /* 0 = it never had to wait */
     bool claiming;      /* its command is on its way */
     bool parked;        /* stands in line; counted in session.waiting */
+    bool repeat;        /* its attempt is known: to be claimed whatever is ready */
     struct slice filter; /* in fields; absent: every message */
     uint32_t fields_len;
     uint8_t fields[];

@@ -30,6 +30,7 @@ struct leader_queue {
     uint64_t claimed;
     int64_t next_due_ms;
     struct waiter_line line;
+    struct waiter_line aside; /* they want nothing now */
     struct wheel_item due;
     struct leader_queue *hash_next;
     struct leader_queue *pending_next;
@@ -309,15 +310,21 @@ static void leader_serve(struct leader *l, struct leader_queue *q)
     }
 }
 
-static void leader_dismiss(struct leader *l, struct leader_queue *q, int status)
+static void leader_dismiss_line(struct leader *l, struct waiter_line *line, int status)
 {
-    while (q->line.first != NULL) {
-        struct waiter *w = q->line.first->waiter;
+    while (line->first != NULL) {
+        struct waiter *w = line->first->waiter;
 
         waiter_leave(w);
         wheel_disarm(&l->timeouts, &w->timeout);
         l->callbacks->gone(l->ctx, w, status);
     }
+}
+
+static void leader_dismiss(struct leader *l, struct leader_queue *q, int status)
+{
+    leader_dismiss_line(l, &q->line, status);
+    leader_dismiss_line(l, &q->aside, status);
 }
 
 /* Join the lines of all its queues; one that returns only those that are still there.
@@ -378,6 +385,22 @@ int leader_wait(struct leader *l, struct waiter *w, int64_t deadline_ms, bool *p
     if (*parked && deadline_ms > 0) {
         wheel_arm(&l->timeouts, &w->timeout, deadline_ms);
         leader_set_timer(l);
+    }
+    return HF_OK;
+}
+
+int leader_stand_aside(struct leader *l, struct waiter *w)
+{
+    CHECK(l->log != NULL);
+    CHECK(!waiter_parked(w));
+    for (uint32_t i = 0; i < w->want_count; i++) {
+        struct leader_queue *q = leader_get(l, w->wants[i].queue);
+
+        if (q == NULL || q->deleted) {
+            waiter_leave(w);
+            return q == NULL ? HF_E_MEMORY_LOW : HF_E_QUEUE_NOT_FOUND;
+        }
+        waiter_join(w, &q->aside, &l->tickets);
     }
     return HF_OK;
 }

@@ -68,6 +68,10 @@ void leader_see(struct leader *l, const struct machine_queue *seen);
  * once). HF_E_MEMORY_LOW, HF_E_QUEUE_NOT_FOUND: it does not wait. */
 int leader_wait(struct leader *l, struct waiter *w, int64_t deadline_ms, bool *parked);
 
+/* Wait for nothing, and be told as those in line are when that cannot go on (`gone`).
+ * Until leader_forget. HF_E_MEMORY_LOW, HF_E_QUEUE_NOT_FOUND. */
+int leader_stand_aside(struct leader *l, struct waiter *w);
+
 /* The claim of this waiter is answered: give back what was reserved. */
 void leader_claimed(struct leader *l, struct waiter *w);
 
@@ -75,7 +79,7 @@ void leader_claimed(struct leader *l, struct waiter *w);
  * timeout or gone, now, when it cannot wait. */
 void leader_return(struct leader *l, struct waiter *w);
 
-/* Leave: the request is cancelled. */
+/* Leave: the request is cancelled, or wants something now. */
 void leader_forget(struct leader *l, struct waiter *w);
 
 /* ---- for metrics ---- */

@@ -137,7 +137,7 @@ void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
 
     CHECK(!r->claiming);
     receive_park(r, false);
-    if (!receive_could_take(d, r)) {
+    if (!r->repeat && !receive_could_take(d, r)) {
         leader_claimed(d->leader, w);
         receive_park(r, true); /* unless a callback says otherwise */
         leader_return(d->leader, w);
@@ -153,6 +153,7 @@ void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
         return;
     }
     r->claiming = true;
+    r->repeat = false;
 }
 
 void receive_on_timeout(void *ctx, struct waiter *w)
@@ -240,6 +241,7 @@ void receive_begin(struct dispatch *d, struct dispatch_session *s,
     if (machine_knows_attempt(raftlog_machine(d->log), op)) {
         /* For the case that nothing is held any more. */
         r->waiter.timeout.deadline_ms = deadline_ms;
+        r->repeat = true;
         receive_on_offer(d, &r->waiter, op->max);
         return;
     }

@@ -2,12 +2,18 @@
  * there is credit.
  *
  *     begin --credit--> in line --offer--> claiming --messages--> in line again, or,
- *       ^                  ^                  |                    without credit, idle
+ *       ^                  ^                  |                    without credit, aside
  *       |                  +----nothing-------+
- *     end: unsubscribed, refused, the leader steps down, or the session is closed
+ *     end: unsubscribed, refused, the leader steps down, the queue is deleted (both are
+ *          told in line and aside alike), or the session is closed
  *
  * The request of the SUBSCRIBE lives as long as the subscription; each reply but the
- * last says `more`. */
+ * last says `more`.
+ *
+ * Each claim is a receive with an attempt of its own, the one that SUBSCRIBE named and
+ * its successors: a client that lost its connection subscribes with the attempt of the
+ * first reply it has not seen, and what those replies carried is claimed again, as one
+ * repeated receive after the other (`resuming`), before anything new. */
 #include "broker/dispatch_inside.h"
 #include "proto/check.h"
 
@@ -23,6 +29,7 @@ struct subscription {
     uint32_t credit;
     bool claiming;
     bool in_line;
+    bool resuming; /* the next attempt may have been claimed on another connection */
     struct op_subscribe wanted; /* its slices are in bytes */
     uint8_t bytes[];
 };
@@ -43,7 +50,28 @@ static struct op_receive receive_of(const struct op_subscribe *op, struct slice 
                                .max = max,
                                .lease = op->lease,
                                .filter = op->filter,
-                               .session = op->session};
+                               .session = op->session,
+                               .attempt = op->attempt};
+}
+
+static bool is_repeat(struct subscription *sub)
+{
+    struct op_receive receive = receive_of(&sub->wanted, &sub->wanted.queue, 1);
+
+    sub->resuming = sub->resuming &&
+                    machine_knows_attempt(raftlog_machine(dispatch_of(sub)->log), &receive);
+    return sub->resuming;
+}
+
+/* The attempt of the next claim: its last 8 bytes are a number that counts. */
+static void next_attempt(struct subscription *sub)
+{
+    size_t i = sub->wanted.attempt.len;
+    uint8_t *bytes = sub->bytes; /* it is kept first */
+
+    while (i > 8 && ++bytes[i - 1] == 0) {
+        i--;
+    }
 }
 
 /* Its last reply; frees it. */
@@ -61,6 +89,22 @@ static void finish(struct subscription *sub, int status)
     (void)request_answer(&sub->request, &reply);
 }
 
+/* What the machine says of its queue now, for the leader: what was just claimed is not
+ * to be claimed once more. HF_E_QUEUE_NOT_FOUND: also when the name is another queue's by
+ * now. */
+static int see_queue(struct subscription *sub)
+{
+    struct dispatch *d = dispatch_of(sub);
+    struct machine_queue q;
+    int rc = machine_find_queue(raftlog_machine(d->log), sub->wanted.queue, &q);
+
+    if (rc != HF_OK || q.number != sub->waiter.wants[0].queue) {
+        return HF_E_QUEUE_NOT_FOUND;
+    }
+    leader_see(d->leader, &q);
+    return HF_OK;
+}
+
 /* Stand in line while there is credit. It may be finished, and freed, on return. */
 static void join(struct subscription *sub)
 {
@@ -72,10 +116,28 @@ static void join(struct subscription *sub)
         finish(sub, HF_E_NOT_LEADER); /* the term ended while a claim was out */
         return;
     }
-    if (sub->credit == 0 || sub->claiming || sub->in_line) {
+    if (sub->claiming || sub->in_line) {
+        return;
+    }
+    leader_forget(d->leader, &sub->waiter); /* it stood aside */
+    rc = see_queue(sub);
+    if (rc == HF_OK && sub->credit == 0) {
+        rc = leader_stand_aside(d->leader, &sub->waiter);
+    }
+    if (rc != HF_OK) {
+        finish(sub, rc);
+        return;
+    }
+    if (sub->credit == 0) {
         return;
     }
     sub->waiter.max = sub->credit < LIMIT_BATCH ? sub->credit : LIMIT_BATCH;
+    if (is_repeat(sub)) {
+        sub->waiter.timeout.deadline_ms =
+            raftlog_now_ms(d->log) + SUBSCRIPTION_WAIT_MS;
+        subscription_on_offer(d, &sub->waiter, sub->waiter.max);
+        return;
+    }
     sub->in_line = true; /* unless a callback says otherwise */
     rc = leader_wait(d->leader, &sub->waiter,
                      raftlog_now_ms(d->log) + SUBSCRIPTION_WAIT_MS, &parked);
@@ -137,6 +199,7 @@ static void on_claimed(void *ctx, int status, const struct op_reply *outcome)
     }
     CHECK(outcome->receive.count <= sub->credit);
     sub->credit -= outcome->receive.count;
+    next_attempt(sub);
     send_messages(sub, &outcome->receive, &outcome->stamp);
     join(sub);
 }
@@ -150,7 +213,9 @@ void subscription_on_offer(struct dispatch *d, struct waiter *w, uint32_t max)
 
     CHECK(!sub->claiming);
     sub->in_line = false;
-    if (!machine_may_receive(raftlog_machine(d->log), w->wants[0].queue, sub->wanted.filter)) {
+    if (!is_repeat(sub) &&
+        !machine_may_receive(raftlog_machine(d->log), w->wants[0].queue,
+                             sub->wanted.filter)) {
         leader_claimed(d->leader, w);
         sub->in_line = true; /* unless a callback says otherwise */
         leader_return(d->leader, w);
@@ -237,19 +302,20 @@ void subscription_begin(struct dispatch *d, struct dispatch_session *s,
         rc = machine_find_queue(raftlog_machine(d->log), op->queue, &q);
     }
     sub = rc != HF_OK ? NULL
-                      : calloc(1, sizeof *sub + op->queue.len + op->filter.len +
-                                      op->session.len);
+                      : calloc(1, sizeof *sub + op->attempt.len + op->queue.len +
+                                      op->filter.len + op->session.len);
     if (sub == NULL) {
         session_refuse(d, s, request, rc != HF_OK ? rc : HF_E_MEMORY_LOW, &error,
                        start_ns);
         return;
     }
+    sub->wanted.attempt = keep(sub, &at, op->attempt); /* first: next_attempt */
     sub->wanted.queue = keep(sub, &at, op->queue);
     sub->wanted.filter = keep(sub, &at, op->filter);
     sub->wanted.session = keep(sub, &at, op->session);
     sub->wanted.lease = op->lease;
     sub->credit = op->credit;
-    leader_see(d->leader, &q);
+    sub->resuming = op->attempt.data != NULL;
     sub->waiter.wants[0].queue = q.number;
     sub->waiter.want_count = 1;
     request_begin(d, s, &sub->request, request->id, OP_SUBSCRIBE, start_ns);

@@ -294,6 +294,7 @@ static const struct field subscribe[] = {
     MS(LEASE, op_subscribe, lease, 0, LIMIT_LEASE_MAX_MS),
     TEXT(FILTER, op_subscribe, filter, 0, LIMIT_FILTER, 0),
     BYTES(SESSION, op_subscribe, session, 16, 16, 0),
+    BYTES(ATTEMPT, op_subscribe, attempt, 16, 16, 0),
 };
 
 static const struct field credit[] = {

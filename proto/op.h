@@ -508,6 +508,7 @@ struct op_subscribe {
     struct optional_ms lease;
     struct slice filter;
     struct slice session; /* 16 bytes: the consumer session that HEARTBEAT names */
+    struct slice attempt; /* 16 bytes: of its next reply with messages; absent = none */
 };
 
 struct op_credit {

@@ -50,7 +50,9 @@ static struct {
     int check_status;
     uint64_t applied;
     uint64_t next_id;
-    bool knows_attempt;
+    uint32_t attempts_known; /* of the receives to come: they get one message again */
+    uint8_t last_attempt;    /* its last byte */
+    bool filters_match_nothing;
     struct fake_queue queues[FAKE_QUEUES]; /* number = place + 1 */
     struct fake_command commands[FAKE_COMMANDS];
     uint32_t count;
@@ -273,7 +275,14 @@ int machine_check(struct machine *m, const struct op_request *request,
 bool machine_knows_attempt(struct machine *m, const struct op_receive *op)
 {
     (void)m;
-    return op->attempt.data != NULL && fake.knows_attempt;
+    return op->attempt.data != NULL && fake.attempts_known > 0;
+}
+
+bool machine_may_receive(struct machine *m, uint32_t queue, struct slice filter)
+{
+    (void)m;
+    (void)queue;
+    return filter.data == NULL || !fake.filters_match_nothing;
 }
 
 static void fake_read(struct op_reply *reply)
@@ -363,9 +372,22 @@ static void fake_apply_receive(const struct op_receive *op, struct op_reply *rep
     static uint8_t receipts[LIMIT_BATCH][RECEIPT_BYTES];
     static struct op_message messages[LIMIT_BATCH];
     uint32_t n = 0;
+    bool again = op->attempt.data != NULL && fake.attempts_known > 0;
 
     memset(messages, 0, sizeof messages);
-    for (uint32_t i = 0; i < op->queue_count; i++) {
+    if (op->attempt.data != NULL) {
+        fake.last_attempt = op->attempt.data[op->attempt.len - 1];
+    }
+    if (again) {
+        fake.attempts_known--;
+        messages[0] = (struct op_message){.id.low = 1,
+                                          .queue = op->queues[0],
+                                          .priority = 8,
+                                          .state = MESSAGE_LEASED,
+                                          .receipt = fake_receipt(receipts[0], 1)};
+        n = 1;
+    }
+    for (uint32_t i = 0; i < op->queue_count && !again; i++) {
         struct fake_queue *q = fake_find(op->queues[i]);
 
         if (q == NULL) {

@@ -1,167 +1,6 @@
 /* test_dispatch.c: one answer per request, and who gets which message. The log and the
  * state machine are the fakes of fake_raftlog.h. */
-#include "broker/dispatch.h"
-#include "tests/unit/fake_raftlog.h"
-
-static uv_loop_t loop;
-static struct metrics metrics;
-static struct dispatch *dispatch;
-static struct leader *leader;
-
-/* A session and what it was answered. */
-struct client {
-    struct dispatch_session session;
-    uint32_t answers;
-    uint64_t id;
-    int status;
-    uint32_t count; /* messages or results */
-    struct op_stamp stamp;
-    uint64_t leader_id;
-    char leader[64];
-    int64_t retry_after_ms;
-    uint64_t first_message;
-    uint64_t digest;
-    uint32_t pushed; /* messages of subscriptions */
-    bool more;
-};
-
-static struct client clients[6];
-
-static void on_reply(void *ctx, const struct op_reply *reply)
-{
-    struct client *c = ctx;
-
-    c->answers++;
-    c->id = reply->id;
-    c->status = reply->error.status;
-    c->stamp = reply->stamp;
-    c->leader_id = reply->error.leader_id;
-    c->retry_after_ms = reply->error.retry_after_ms;
-    snprintf(c->leader, sizeof c->leader, "%.*s", (int)reply->error.leader.len,
-             (const char *)reply->error.leader.data);
-    c->count = 0;
-    if (c->status == HF_OK && reply->op == OP_RECEIVE) {
-        c->count = reply->receive.count;
-        c->first_message = c->count > 0 ? reply->receive.messages[0].id.low : 0;
-    } else if (c->status == HF_OK && reply->op == OP_SUBSCRIBE) {
-        c->count = reply->subscribe.count;
-        c->pushed += reply->subscribe.count;
-        c->more = reply->subscribe.more;
-    } else if (c->status == HF_OK && reply->op == OP_SEND) {
-        c->count = reply->send.count;
-    } else if (c->status == HF_OK && reply->op == OP_NODE_STATUS) {
-        c->digest = reply->node_status.digest;
-    }
-}
-
-/* Send one request; the result of dispatch_request. */
-static int ask(struct client *c, struct op_request *request, uint64_t id)
-{
-    struct op_buffer b = {0};
-    int rc;
-
-    request->id = id;
-    assert_int_equal(op_encode_request(request, &b), HF_OK);
-    rc = dispatch_request(dispatch, &c->session, slice_of(b.data, b.len), uv_hrtime());
-    op_buffer_done(&b);
-    return rc;
-}
-
-static int say_hello(struct client *c, uint32_t low, uint32_t high, bool release)
-{
-    struct op_request r = {.op = OP_HELLO};
-
-    r.hello = (struct op_hello){.version_low = low,
-                                .version_high = high,
-                                .actor = slice_text("tester"),
-                                .release_on_close = release};
-    return ask(c, &r, 1);
-}
-
-static int send_messages(struct client *c, const char *queue, uint32_t count,
-                         uint64_t id)
-{
-    struct op_send_entry entries[LIMIT_BATCH];
-    struct op_request r = {.op = OP_SEND};
-
-    memset(entries, 0, sizeof entries);
-    for (uint32_t i = 0; i < count; i++) {
-        entries[i].body = slice_text("x");
-    }
-    r.send = (struct op_send){
-        .queue = slice_text(queue), .entries = entries, .count = count};
-    return ask(c, &r, id);
-}
-
-static int receive2(struct client *c, const char *first, const char *second,
-                    uint32_t max, int64_t wait_ms, uint64_t id)
-{
-    struct slice queues[2] = {slice_text(first), slice_text(second)};
-    struct op_request r = {.op = OP_RECEIVE};
-
-    r.receive = (struct op_receive){.queues = queues,
-                                    .queue_count = second[0] != '\0' ? 2 : 1,
-                                    .max = max,
-                                    .wait_ms = wait_ms};
-    return ask(c, &r, id);
-}
-
-static int receive(struct client *c, const char *queue, uint32_t max, int64_t wait_ms,
-                   uint64_t id)
-{
-    return receive2(c, queue, "", max, wait_ms, id);
-}
-
-/* Apply what is proposed and let the leader look, until nothing moves any more. */
-static void settle(void)
-{
-    while (fake.count > 0) {
-        fake_finish(HF_OK);
-        leader_applied(leader);
-    }
-}
-
-static int setup(void **state)
-{
-    static const struct dispatch_config config = {7, "test", "0.0.0", 300};
-
-    (void)state;
-    fake_reset();
-    fake.queues[0].name = "a";
-    fake.queues[1].name = "b";
-    memset(&metrics, 0, sizeof metrics);
-    memset(clients, 0, sizeof clients);
-    assert_int_equal(uv_loop_init(&loop), 0);
-    assert_int_equal(dispatch_open(&config, &metrics, &dispatch), HF_OK);
-    assert_int_equal(
-        leader_open(&loop, &metrics, &dispatch_leader_callbacks, dispatch, &leader),
-        HF_OK);
-    dispatch_attach(dispatch, NULL, leader);
-    leader_begin(leader, (struct raftlog *)&fake, 0);
-    for (int i = 0; i < 6; i++) {
-        dispatch_session_open(&clients[i].session, on_reply, NULL, &clients[i]);
-        assert_int_equal(say_hello(&clients[i], 1, 1, i == 5), HF_OK);
-        assert_int_equal(clients[i].status, HF_OK);
-        clients[i].answers = 0;
-    }
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 6; i++) {
-        dispatch_session_close(dispatch, &clients[i].session);
-    }
-    fake_finish(HF_E_UNAVAILABLE);
-    leader_close(leader);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
-    assert_int_equal(dispatch_in_flight(dispatch), 0);
-    dispatch_close(dispatch);
-    fake_reset();
-    return 0;
-}
+#include "tests/unit/fake_client.h"
 
 /* ---- hello and refusals ---- */
 
@@ -593,22 +432,18 @@ static void known_attempt_is_proposed_on_an_empty_queue(void **state)
     struct op_request r = {.op = OP_RECEIVE};
 
     (void)state;
-    fake.knows_attempt = true;
+    fake.attempts_known = 1;
+    fake.filters_match_nothing = true; /* what it took may have been all there was */
     r.receive = (struct op_receive){.queues = &queue,
                                     .queue_count = 1,
                                     .max = 1,
+                                    .filter = slice_text("tag"),
                                     .attempt = slice_of("0123456789abcdef", 16)};
     ask(&clients[0], &r, 5);
     assert_int_equal(fake.count, 1);
     settle();
     assert_int_equal(clients[0].answers, 1);
     assert_int_equal(clients[0].status, HF_OK);
-}
-
-static bool always_full(void *ctx)
-{
-    (void)ctx;
-    return true;
 }
 
 /* A client that asks for more than it reads: the node holds nothing for it, and the
@@ -624,137 +459,6 @@ static void messages_for_a_full_session_are_given_back(void **state)
     assert_int_equal(clients[0].answers, 1);
     assert_int_equal(clients[0].status, HF_E_RATE_LIMITED);
     assert_true(fake.last_settle.undelivered);
-    assert_int_equal(fake.queues[0].ready, 3);
-}
-
-/* ---- subscriptions ---- */
-
-static void subscribe(struct client *c, uint32_t credit, uint64_t id)
-{
-    struct op_request r = {.op = OP_SUBSCRIBE};
-
-    r.subscribe = (struct op_subscribe){.queue = slice_text("a"), .credit = credit};
-    assert_int_equal(ask(c, &r, id), HF_OK);
-}
-
-static void give_credit(struct client *c, uint64_t subscription, uint32_t credit)
-{
-    struct op_request r = {.op = OP_CREDIT};
-
-    r.credit = (struct op_credit){.subscription = subscription, .credit = credit};
-    assert_int_equal(ask(c, &r, 99), HF_OK);
-}
-
-static void messages_are_pushed_while_credit_lasts(void **state)
-{
-    (void)state;
-    subscribe(&clients[0], 3, 5);
-    assert_int_equal(clients[0].answers, 1);
-    assert_int_equal(clients[0].id, 5);
-    assert_true(clients[0].more);
-    send_messages(&clients[1], "a", 5, 2);
-    settle();
-    settle();
-    assert_int_equal(clients[0].pushed, 3);
-    assert_int_equal(fake.queues[0].ready, 2);
-    give_credit(&clients[0], 5, 10);
-    settle();
-    assert_int_equal(clients[0].pushed, 5);
-    assert_true(clients[0].more);
-    give_credit(&clients[0], 6, 1);
-    assert_int_equal(clients[0].status, HF_E_NOT_FOUND);
-}
-
-static void an_ended_subscription_says_so_once(void **state)
-{
-    struct op_request end = {.op = OP_UNSUBSCRIBE};
-
-    (void)state;
-    subscribe(&clients[0], 3, 5);
-    end.unsubscribe.subscription = 5;
-    assert_int_equal(ask(&clients[0], &end, 6), HF_OK);
-    assert_int_equal(clients[0].answers, 3); /* begun, over, unsubscribed */
-    assert_int_equal(clients[0].session.waiting, 0);
-    assert_int_equal(clients[0].session.in_flight, 0);
-    send_messages(&clients[1], "a", 1, 2);
-    settle();
-    assert_int_equal(clients[0].pushed, 0);
-    assert_int_equal(ask(&clients[0], &end, 7), HF_OK);
-    assert_int_equal(clients[0].status, HF_E_NOT_FOUND);
-}
-
-/* What is on its way when the subscription or the connection ends is given back. */
-static void a_claim_of_an_ended_subscription_is_given_back(void **state)
-{
-    struct op_request end = {.op = OP_UNSUBSCRIBE};
-
-    (void)state;
-    send_messages(&clients[1], "a", 2, 2);
-    settle();
-    subscribe(&clients[0], 1, 5); /* its claim is proposed at once */
-    end.unsubscribe.subscription = 5;
-    assert_int_equal(ask(&clients[0], &end, 6), HF_OK);
-    settle();
-    assert_int_equal(clients[0].pushed, 0);
-    assert_true(fake.last_settle.undelivered);
-    settle();
-    assert_int_equal(fake.queues[0].ready, 2);
-    subscribe(&clients[2], 1, 5);
-    dispatch_session_close(dispatch, &clients[2].session);
-    settle();
-    settle();
-    assert_int_equal(fake.queues[0].ready, 2);
-    assert_int_equal(dispatch_in_flight(dispatch), 0);
-}
-
-static void subscriptions_and_receives_share_a_line(void **state)
-{
-    (void)state;
-    subscribe(&clients[0], 10, 5);
-    receive(&clients[1], "a", 10, 10000, 5);
-    send_messages(&clients[2], "a", 4, 2);
-    settle();
-    settle();
-    assert_int_equal(clients[1].count, 2);
-    assert_int_equal(clients[0].pushed, 2);
-}
-
-static void the_end_of_a_term_ends_subscriptions(void **state)
-{
-    (void)state;
-    subscribe(&clients[0], 10, 5);
-    leader_end(leader);
-    assert_int_equal(clients[0].answers, 2);
-    assert_int_equal(clients[0].id, 5);
-    assert_int_not_equal(clients[0].status, HF_OK);
-}
-
-/* The term ends while a claim is out that is applied all the same: what it brought is
- * sent, and then the subscription is over. */
-static void a_claim_outlives_the_term(void **state)
-{
-    (void)state;
-    send_messages(&clients[1], "a", 2, 2);
-    settle();
-    subscribe(&clients[0], 10, 5); /* its claim is proposed at once */
-    leader_end(leader);
-    settle();
-    assert_int_equal(clients[0].pushed, 2);
-    assert_int_equal(clients[0].id, 5);
-    assert_int_not_equal(clients[0].status, HF_OK);
-    assert_int_equal(clients[0].session.waiting, 0);
-}
-
-static void a_full_subscriber_loses_its_subscription(void **state)
-{
-    (void)state;
-    subscribe(&clients[0], 10, 5);
-    clients[0].session.full = always_full;
-    send_messages(&clients[1], "a", 3, 2);
-    settle();
-    assert_int_equal(clients[0].status, HF_E_RATE_LIMITED);
-    assert_int_equal(clients[0].pushed, 0);
-    settle();
     assert_int_equal(fake.queues[0].ready, 3);
 }
 
@@ -973,8 +677,6 @@ static void new_leader_grants_grace_for_the_outage(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1011,13 +713,6 @@ int main(void)
         TEST(deleted_queue_answers_its_waiters),
         TEST(known_attempt_is_proposed_on_an_empty_queue),
         TEST(messages_for_a_full_session_are_given_back),
-        TEST(messages_are_pushed_while_credit_lasts),
-        TEST(an_ended_subscription_says_so_once),
-        TEST(a_claim_of_an_ended_subscription_is_given_back),
-        TEST(subscriptions_and_receives_share_a_line),
-        TEST(the_end_of_a_term_ends_subscriptions),
-        TEST(a_claim_outlives_the_term),
-        TEST(a_full_subscriber_loses_its_subscription),
         TEST(many_receives_may_be_in_flight),
         TEST(queue_may_be_used_in_one_breath_with_its_creation),
         TEST(waiter_whose_connection_ended_takes_nothing),
