@@ -606,22 +606,16 @@ static int finish_dev(struct config *c, struct config_error *error)
     return HF_OK;
 }
 
-static int finish_secret(struct config *c, struct config_error *error)
+/* One line of a file that nobody else may read into `text` (CONFIG_TEXT_BYTES). */
+static int read_secret(const char *option, const char *path, char *text,
+                       struct config_error *error)
 {
     struct stat st;
-    FILE *file;
+    FILE *file = fopen(path, "re");
     size_t len;
 
-    if (c->secret_file[0] == '\0') {
-        return HF_OK;
-    }
-    if (c->secret[0] != '\0') {
-        return refuse(error, "secret and secret-file", "both are given",
-                      "leave one of them out");
-    }
-    file = fopen(c->secret_file, "re");
+    SAY(error->what, "%s %s", option, path);
     if (file == NULL) {
-        SAY(error->what, "secret-file %s", c->secret_file);
         SAY(error->why, "%s", strerror(errno));
         SAY(error->remedy, "name a file that this user can read");
         return HF_E_INVALID_ARGUMENT;
@@ -629,28 +623,52 @@ static int finish_secret(struct config *c, struct config_error *error)
     if (fstat(fileno(file), &st) == 0 && S_ISREG(st.st_mode) &&
         (st.st_mode & S_IROTH) != 0) {
         fclose(file);
-        SAY(error->what, "secret-file %s", c->secret_file);
         SAY(error->why, "everybody on this machine can read it");
-        SAY(error->remedy, "chmod 600 %s", c->secret_file);
+        SAY(error->remedy, "chmod 600 %s", path);
         return HF_E_INVALID_ARGUMENT;
     }
-    len = fread(c->secret, 1, sizeof c->secret - 1, file);
+    len = fread(text, 1, CONFIG_TEXT_BYTES - 1, file);
     fclose(file);
-    c->secret[len] = '\0';
-    if (strlen(c->secret) != len || len == sizeof c->secret - 1) {
-        return refuse(error, "secret-file",
-                      "it holds more than 255 bytes, or a zero byte",
-                      "write one line of text into it");
+    text[len] = '\0';
+    if (strlen(text) != len || len == CONFIG_TEXT_BYTES - 1) {
+        SAY(error->why, "it holds more than 255 bytes, or a zero byte");
+        SAY(error->remedy, "write one line of text into it");
+        return HF_E_INVALID_ARGUMENT;
     }
-    while (len > 0 && (c->secret[len - 1] == '\n' || c->secret[len - 1] == '\r')) {
-        c->secret[--len] = '\0';
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
+        text[--len] = '\0';
     }
     if (len == 0) {
-        return refuse(
-            error, "secret-file", "it is empty",
+        SAY(error->why, "it is empty");
+        SAY(error->remedy,
             "write one line of text into it, for instance from `openssl rand -hex 32`");
+        return HF_E_INVALID_ARGUMENT;
     }
     return HF_OK;
+}
+
+static int finish_secret(struct config *c, struct config_error *error)
+{
+    int rc = HF_OK;
+
+    if (c->secret_file[0] != '\0') {
+        if (c->secret[0] != '\0') {
+            return refuse(error, "secret and secret-file", "both are given",
+                          "leave one of them out");
+        }
+        rc = read_secret("secret-file", c->secret_file, c->secret, error);
+    }
+    if (rc == HF_OK && c->root_token_file[0] != '\0') {
+        rc = read_secret("root-token-file", c->root_token_file, c->root_token, error);
+    }
+    if (rc == HF_OK && c->root_token[0] != '\0' &&
+        (strlen(c->root_token) < LIMIT_TOKEN_MIN || strlen(c->root_token) > LIMIT_TOKEN)) {
+        SAY(error->what, "root-token-file %s", c->root_token_file);
+        SAY(error->why, "its line has not 16 to 128 characters");
+        SAY(error->remedy, "make one with `openssl rand -hex 32`");
+        return HF_E_INVALID_ARGUMENT;
+    }
+    return rc;
 }
 
 static int refuse_peers(const struct config *c, struct config_error *error,
@@ -717,7 +735,7 @@ static int finish_peers(struct config *c, struct config_error *error)
 
 static int finish_addresses(struct config *c, struct config_error *error)
 {
-    const char *const open[] = {c->listen, c->peer_listen, c->http_listen};
+    const char *const open[] = {c->peer_listen, c->http_listen};
 
     if (strcmp(c->listen, c->peer_listen) == 0 ||
         strcmp(c->listen, c->http_listen) == 0 ||
@@ -732,6 +750,14 @@ static int finish_addresses(struct config *c, struct config_error *error)
                           "set advertise = HOST:PORT as clients reach this node");
         }
         memcpy(c->advertise, c->listen, sizeof c->advertise);
+    }
+    if (!host_is_loopback(c->listen) && !c->auth && !c->allow_insecure) {
+        SAY(error->what, "listening on %s", c->listen);
+        SAY(error->why, "other machines could reach this node and nobody has to log in");
+        SAY(error->remedy,
+            "set auth = yes and root-token-file, listen on 127.0.0.1, or set "
+            "allow-insecure = yes");
+        return HF_E_INVALID_ARGUMENT;
     }
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
         if (!host_is_loopback(open[i]) && c->secret[0] == '\0' && !c->allow_insecure) {

@@ -55,8 +55,12 @@
       "shared by the nodes of a cluster, proves membership; better: secret-file")      \
     X(secret_file, "secret-file", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,           \
       "file that holds the secret; not readable by others")                            \
+    X(auth, "auth", FLAG, "no", 0, 1, false,                                           \
+      "clients must log in; what they may do is granted by holdfast user grant")       \
+    X(root_token_file, "root-token-file", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,   \
+      "file with a token that may do everything on this node, for the first users")    \
     X(allow_insecure, "allow-insecure", FLAG, "no", 0, 1, false,                       \
-      "listen beyond loopback without a secret all the same")                          \
+      "listen beyond loopback without a secret or logins all the same")                \
     X(profile, "profile", CHOICE, "default", 0, 0, false,                              \
       "default or calm: timing for a local network, or for a slow or busy one")        \
     X(election_ms, "election-ms", MS, "", 100, 60000, false,                           \
@@ -119,6 +123,7 @@ struct config {
 #undef X
     uint64_t given; /* bit n: option n of the table was set by file or flag */
     bool dev;
+    char root_token[CONFIG_TEXT_BYTES]; /* what root-token-file holds; "" = none */
     bool temporary_data;          /* --dev without --data: removed at the end */
     char file[CONFIG_PATH_BYTES]; /* --config; "" = none */
     struct config_peer peer_list[CONFIG_PEERS_MAX]; /* filled by config_finish */

@@ -12,8 +12,10 @@
 #include "broker/log.h"
 #include "proto/check.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -353,6 +355,11 @@ static void conn_process(struct conn *c)
             conn_refuse_stream(c, "no protocol version in common");
             return;
         }
+        if (rc == HF_E_AUTH_FAILED) {
+            log_line(LOG_INFO, "conn", "closing: not logged in from=%s", c->session.peer);
+            conn_drain(c);
+            return;
+        }
         if (rc != HF_OK) {
             conn_refuse_stream(c, "the bytes are not the protocol");
             return;
@@ -463,6 +470,34 @@ _Static_assert((CONN_KEEPIDLE_S + CONN_KEEPINTVL_S * CONN_KEEPCNT) * 1000 <=
                    CONN_VANISHED_MS,
                "keepalive ends within the documented time");
 
+/* Where it comes from, and whether that is this very machine. */
+static void conn_set_peer(struct conn *c)
+{
+    struct sockaddr_storage at;
+    int len = sizeof at;
+    char host[INET6_ADDRSTRLEN] = "";
+    uint16_t port = 0;
+
+    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&at, &len) != 0) {
+        return;
+    }
+    if (at.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const void *)&at;
+
+        (void)uv_ip4_name(in, host, sizeof host);
+        port = ntohs(in->sin_port);
+        c->session.private = (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+    } else if (at.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const void *)&at;
+
+        (void)uv_ip6_name(in, host, sizeof host);
+        port = ntohs(in->sin6_port);
+        c->session.private = IN6_IS_ADDR_LOOPBACK(&in->sin6_addr);
+    }
+    (void)snprintf(c->session.peer, sizeof c->session.peer,
+                   at.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, port);
+}
+
 static void conn_link(struct conn *c)
 {
     struct conn_set *set = c->set;
@@ -504,6 +539,7 @@ void conn_accept(struct conn_set *set, uv_stream_t *listener)
     }
     set->metrics->connections_accepted++;
     conn_set_options(c);
+    conn_set_peer(c);
     if (uv_read_start((uv_stream_t *)&c->tcp, conn_on_room, conn_on_read) != 0) {
         conn_close(c, "reading failed");
         return;
@@ -551,10 +587,17 @@ bool conn_set_flush(struct conn_set *set)
 
 static void conn_sweep(struct conn *c, uint64_t now_ms)
 {
-    if (c->state == CONN_OPEN && !c->session.greeted &&
-        now_ms - c->since_ms > c->set->hello_ms) {
+    if (c->state == CONN_OPEN && now_ms - c->since_ms > c->set->hello_ms &&
+        !dispatch_session_is_in(c->set->dispatch, &c->session)) {
         c->set->metrics->connections_idle++;
-        conn_close(c, "no hello came");
+        conn_close(c, c->session.greeted ? "no login came" : "no hello came");
+        return;
+    }
+    if (c->state == CONN_OPEN &&
+        !dispatch_session_may_stay(c->set->dispatch, &c->session)) {
+        log_line(LOG_INFO, "conn", "closing: rights taken back user=%s from=%s",
+                 c->session.auth.user, c->session.peer);
+        conn_drain(c);
         return;
     }
     if (c->state == CONN_DRAINING && now_ms - c->since_ms > CONN_HELLO_MS) {

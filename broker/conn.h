@@ -9,7 +9,9 @@
  * It ends above LIMIT_OUT_HARD_BYTES of unsent answers, or when the peer has read
  * nothing for CONN_STALL_MS while answers wait.
  *
- * It ends without an accepted hello CONN_HELLO_MS after it began.
+ * It ends without an accepted hello, and login where one is wanted, CONN_HELLO_MS after
+ * it began; and when its user is no longer who logged in, or lost the right to what it
+ * waits for.
  *
  * It ends after bytes that are not the protocol: one answer, flushed, then the end of
  * the stream; what still comes in is thrown away for at most CONN_LINGER_MS, so that

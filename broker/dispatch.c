@@ -56,7 +56,8 @@ int dispatch_open(const struct dispatch_config *config, struct metrics *metrics,
     if (d == NULL) {
         return HF_E_MEMORY_LOW;
     }
-    if (random_init(&d->random) != HF_OK) {
+    if (random_init(&d->random) != HF_OK ||
+        auth_rules_init(&d->rules, &config->auth) != HF_OK) {
         free(d);
         return HF_E_IO;
     }
@@ -170,6 +171,8 @@ uint64_t session_send(struct dispatch *d, struct dispatch_session *s,
 {
     uint64_t us = (uv_hrtime() - start_ns) / 1000;
 
+    audit_end(d->audit, reply->error.status); /* a request at hand that nobody kept */
+    d->audit = NULL;
     metrics_request(d->metrics, reply->op, reply->error.status, us);
     s->reply(s->ctx, reply);
     return us;
@@ -202,6 +205,8 @@ void request_begin(struct dispatch *d, struct dispatch_session *s,
     r->start_ns = start_ns;
     r->settled = NULL;
     r->settled_count = 0;
+    r->audit = d->audit;
+    d->audit = NULL;
     r->prev = NULL;
     r->next = s->requests;
     if (s->requests != NULL) {
@@ -245,6 +250,7 @@ uint64_t request_answer(struct request *r, const struct op_reply *reply)
     uint64_t us = 0;
 
     request_unlink(r);
+    audit_end(r->audit, reply->error.status);
     if (s != NULL) {
         us = session_send(r->dispatch, s, reply, r->start_ns);
     }
@@ -446,6 +452,9 @@ static int hello(struct dispatch *d, struct dispatch_session *s,
             slice_text(raftlog_leader_address(d->log, &reply.hello.leader_id));
         reply.hello.term = reply.stamp.term;
         reply.hello.frame_bytes_max = LIMIT_FRAME_BYTES;
+        if (d->rules.config.required) {
+            reply.hello.auth = slice_text(AUTH_MECHANISMS);
+        }
     }
     session_send(d, s, &reply, start_ns);
     return rc;
@@ -597,6 +606,15 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
     case OP_REDRIVE_LIST:
         machine_redrive_list(m, &request->redrive_list, &d->arena, &reply);
         break;
+    case OP_USER_LIST:
+        machine_user_list(m, &request->user_list, &d->arena, &reply);
+        break;
+    case OP_TOKEN_LIST:
+        machine_token_list(m, &request->token_list, &d->arena, &reply);
+        break;
+    case OP_GRANT_LIST:
+        machine_grant_list(m, &request->grant_list, &d->arena, &reply);
+        break;
     case OP_TOPIC_SHOW:
         machine_topic_show(m, &request->topic_show, &d->arena, &reply);
         break;
@@ -678,6 +696,9 @@ static bool needs_space(const struct op_request *request)
     case OP_SESSION_OPEN:
     case OP_NOOP:
     case OP_RECUR_SET:
+    case OP_USER_SET:
+    case OP_TOKEN_CREATE:
+    case OP_GRANT_SET:
         return true;
     case OP_TX:
         for (uint32_t i = 0; i < request->tx.count; i++) {
@@ -784,6 +805,9 @@ static bool is_read(enum op_code op)
     case OP_REDRIVE_LIST:
     case OP_STATS:
     case OP_RECUR_LIST:
+    case OP_USER_LIST:
+    case OP_TOKEN_LIST:
+    case OP_GRANT_LIST:
         return true;
     default:
         return false;
@@ -861,6 +885,7 @@ int dispatch_request(struct dispatch *d, struct dispatch_session *s,
     struct op_error error = {0};
     struct op_reply reply;
     struct slice fields;
+    bool answered;
     int rc;
 
     request.id = 0;
@@ -875,8 +900,11 @@ int dispatch_request(struct dispatch *d, struct dispatch_session *s,
         return hello(d, s, &request, start_ns);
     }
     if (rc == HF_OK) {
-        route(d, s, &request, fields, start_ns);
-        return HF_OK;
+        rc = gate_pass(d, s, &request, start_ns, &answered);
+        if (!answered) {
+            route(d, s, &request, fields, start_ns);
+        }
+        return rc;
     }
     reply = reply_begin(d, request.id, 0);
     reply.error = error;
@@ -948,5 +976,6 @@ void dispatch_session_close(struct dispatch *d, struct dispatch_session *s)
     s->requests = NULL;
     s->in_flight = 0;
     s->waiting = 0;
+    auth_done(&s->auth);
     session_release(d, s);
 }

@@ -16,6 +16,7 @@
 #ifndef HF_BROKER_DISPATCH_H
 #define HF_BROKER_DISPATCH_H
 
+#include "broker/auth.h"
 #include "broker/held.h"
 #include "broker/leader.h"
 #include "broker/metrics.h"
@@ -29,6 +30,7 @@ struct dispatch_config {
     const char *cluster; /* borrowed for the life of the dispatch */
     const char *version; /* "0.1.0" */
     int64_t retry_ms;    /* advice while there is no leader: the election timeout */
+    struct auth_config auth;
 };
 
 /* One client. Initialise with dispatch_session_open; embedded in its connection. */
@@ -48,6 +50,10 @@ struct dispatch_session {
     uint32_t waiting;   /* of these, receives that stand in line */
     uint32_t creating;  /* and creations of queues */
     struct request *requests;
+    struct auth auth;     /* who it is */
+    uint64_t rights_seen; /* auth.checked when its waiting requests were looked at */
+    bool private; /* nobody can listen: loopback or TLS. Set by the owner */
+    char peer[64]; /* where it comes from, for people; set by the owner, may be empty */
     struct held held; /* leases to release on close; unused without release_on_close */
 };
 
@@ -72,9 +78,15 @@ void dispatch_session_open(struct dispatch_session *s,
  * if it asked for that. */
 void dispatch_session_close(struct dispatch *d, struct dispatch_session *s);
 
+/* It has said hello, and who it is if that is wanted. */
+bool dispatch_session_is_in(const struct dispatch *d, const struct dispatch_session *s);
+/* False: the user is not who it was, or lost the right to what it waits for: end the
+ * connection. To be asked now and then; cheap while nothing changes. */
+bool dispatch_session_may_stay(struct dispatch *d, struct dispatch_session *s);
+
 /* One whole message, read at start_ns (uv_hrtime). HF_OK, or HF_E_PROTOCOL,
- * HF_E_VERSION_UNSUPPORTED: answered as well as could be, and the connection cannot go
- * on. */
+ * HF_E_VERSION_UNSUPPORTED, HF_E_AUTH_FAILED: answered as well as could be, and the
+ * connection cannot go on. */
 int dispatch_request(struct dispatch *d, struct dispatch_session *s,
                      struct slice message, uint64_t start_ns);
 

@@ -22,6 +22,7 @@ struct request {
     enum op_code op;
     uint8_t (*settled)[RECEIPT_BYTES]; /* OP_TX: receipts that it ends; NULL = none */
     uint32_t settled_count;
+    char *audit; /* what is written when it is answered; NULL = nothing */
 };
 
 /* A request that stands in line. */
@@ -51,6 +52,8 @@ struct dispatch {
     struct random random;
     struct arena arena;       /* of the request at hand */
     struct op_buffer scratch; /* fields encoded anew */
+    struct auth_rules rules;
+    char *audit; /* of the request at hand, until somebody answers or keeps it */
     bool stopping;
     uint64_t in_flight;
 };
@@ -111,7 +114,20 @@ void subscription_end(struct dispatch *d, struct dispatch_session *s,
 void subscription_on_offer(struct dispatch *d, struct waiter *w, uint32_t max);
 void subscription_on_timeout(struct dispatch *d, struct waiter *w);
 void subscription_on_gone(struct dispatch *d, struct waiter *w, int status);
+/* What it is of. */
+struct slice subscription_queue(const struct request *r);
 /* Its session is closed. */
 void subscription_close(struct dispatch *d, struct request *r);
+
+
+/* ---- gate.c ---- */
+
+/* Logins, and whether this session may ask this. *answered: it was, and that is all.
+ * HF_E_AUTH_FAILED: the connection must end. */
+int gate_pass(struct dispatch *d, struct dispatch_session *s,
+              const struct op_request *request, uint64_t start_ns, bool *answered);
+/* One line about what an administrator did, and how it ended. Frees the text; accepts
+ * NULL. */
+void audit_end(char *text, int status);
 
 #endif

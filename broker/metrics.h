@@ -25,6 +25,10 @@
       "Connections closed because of bytes that are not the protocol")                 \
     X(connections_idle, "connections_idle_total",                                      \
       "Connections closed because no hello came in time")                              \
+    X(logins, "logins_total", "Sessions that proved who they are")                     \
+    X(logins_failed, "logins_failed_total",                                            \
+      "Wrong passwords and tokens, and broken logins")                                 \
+    X(access_denied, "access_denied_total", "Requests refused for want of a right")    \
     X(bytes_received, "received_bytes_total", "Bytes read from clients")               \
     X(bytes_sent, "sent_bytes_total", "Bytes written to clients")                      \
     X(reads_paused, "reads_paused_total",                                              \

@@ -539,7 +539,11 @@ static int server_open_parts(struct server *s)
         .cluster = s->config->cluster,
         .version = HOLDFAST_VERSION,
         .retry_ms = s->config->election_ms,
+        .auth = {.required = s->config->auth,
+                 .has_root = s->config->root_token[0] != '\0'},
     };
+
+    secret_hash(slice_text(s->config->root_token), config.auth.root_hash);
 
     if (dispatch_open(&config, &s->metrics, &s->dispatch) != HF_OK ||
         leader_open(&s->loop, &s->metrics, &dispatch_leader_callbacks, s->dispatch,

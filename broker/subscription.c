@@ -257,6 +257,11 @@ void subscription_on_gone(struct dispatch *d, struct waiter *w, int status)
     finish(SUBSCRIPTION_OF(w), status);
 }
 
+struct slice subscription_queue(const struct request *r)
+{
+    return ((const struct subscription *)(const void *)r)->wanted.queue;
+}
+
 /* ---- requests ---- */
 
 static struct slice keep(struct subscription *sub, size_t *at, struct slice from)

@@ -126,7 +126,7 @@ static void settle(void)
 
 static int setup(void **state)
 {
-    static const struct dispatch_config config = {7, "test", "0.0.0", 300};
+    static const struct dispatch_config config = {7, "test", "0.0.0", 300, {0}};
 
     (void)state;
     fake_reset();

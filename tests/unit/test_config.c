@@ -237,14 +237,15 @@ static void required_options_are_asked_for(void **state)
     assert_string_equal(error.what, "option node-id");
 }
 
-/* Listening where other machines reach it needs a secret, or an explicit word. */
+/* Listening where other machines reach it needs a secret among nodes and logins of
+ * clients, or an explicit word. */
 static void open_address_without_secret_is_refused(void **state)
 {
     (void)state;
     good_minimum();
-    assert_int_equal(set("listen", "10.0.0.1:7400"), HF_OK);
+    assert_int_equal(set("peer-listen", "10.0.0.1:7401"), HF_OK);
     assert_int_equal(config_finish(&config, &error), HF_E_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.what, "10.0.0.1:7400"));
+    assert_non_null(strstr(error.what, "10.0.0.1:7401"));
     assert_int_equal(set("allow-insecure", "yes"), HF_OK);
     assert_int_equal(config_finish(&config, &error), HF_OK);
     assert_int_equal(set("allow-insecure", "no"), HF_OK);
@@ -252,11 +253,41 @@ static void open_address_without_secret_is_refused(void **state)
     assert_int_equal(config_finish(&config, &error), HF_OK);
 }
 
+static void open_address_without_logins_is_refused(void **state)
+{
+    (void)state;
+    good_minimum();
+    assert_int_equal(set("secret", "correct horse"), HF_OK);
+    assert_int_equal(set("listen", "10.0.0.1:7400"), HF_OK);
+    assert_int_equal(config_finish(&config, &error), HF_E_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.what, "10.0.0.1:7400"));
+    assert_non_null(strstr(error.remedy, "auth = yes"));
+    assert_int_equal(set("allow-insecure", "yes"), HF_OK);
+    assert_int_equal(config_finish(&config, &error), HF_OK);
+    assert_int_equal(set("allow-insecure", "no"), HF_OK);
+    assert_int_equal(set("auth", "yes"), HF_OK);
+    assert_int_equal(config_finish(&config, &error), HF_OK);
+}
+
+static void root_token_file_is_read_and_checked(void **state)
+{
+    (void)state;
+    good_minimum();
+    assert_int_equal(set("root-token-file", file_with("0123456789abcdef\n")), HF_OK);
+    assert_int_equal(config_finish(&config, &error), HF_OK);
+    assert_string_equal(config.root_token, "0123456789abcdef");
+    good_minimum();
+    assert_int_equal(set("root-token-file", file_with("short\n")), HF_OK);
+    assert_int_equal(config_finish(&config, &error), HF_E_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.why, "16 to 128"));
+}
+
 static void wildcard_needs_an_advertised_address(void **state)
 {
     (void)state;
     good_minimum();
     assert_int_equal(set("secret", "correct horse"), HF_OK);
+    assert_int_equal(set("auth", "yes"), HF_OK);
     assert_int_equal(set("listen", "0.0.0.0:7400"), HF_OK);
     assert_int_equal(config_finish(&config, &error), HF_E_INVALID_ARGUMENT);
     assert_string_equal(error.what, "option advertise");
@@ -399,6 +430,8 @@ int main(void)
         TEST(bad_peers_are_refused),
         TEST(required_options_are_asked_for),
         TEST(open_address_without_secret_is_refused),
+        TEST(open_address_without_logins_is_refused),
+        TEST(root_token_file_is_read_and_checked),
         TEST(wildcard_needs_an_advertised_address),
         TEST(secret_file_is_read_and_its_mode_checked),
         TEST(profile_sets_the_timing),

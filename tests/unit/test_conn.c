@@ -46,7 +46,7 @@ static void turn(void)
 
 static int setup(void **state)
 {
-    static const struct dispatch_config config = {7, "test", "0.0.0", 300};
+    static const struct dispatch_config config = {7, "test", "0.0.0", 300, {0}};
     struct sockaddr_in address = {.sin_family = AF_INET};
     int len = sizeof address;
 

@@ -50,19 +50,6 @@ static void unknown_operation_is_answered_with_its_id(void **state)
     assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
 }
 
-/* A read that nobody carries out is refused by name, and nothing enters the log. */
-static void operation_not_carried_out_is_refused(void **state)
-{
-    struct op_request list = {.op = OP_USER_LIST};
-
-    (void)state;
-    list.user_list.limit = 1;
-    assert_int_equal(ask(&clients[0], &list, 5), HF_OK);
-    assert_int_equal(clients[0].id, 5);
-    assert_int_equal(clients[0].status, HF_E_UNSUPPORTED);
-    assert_int_equal(fake.total, 0);
-}
-
 /* What is scheduled is read from the state, not through the log. */
 static void schedule_is_read_from_the_state(void **state)
 {
@@ -684,7 +671,6 @@ int main(void)
         TEST(versions_without_overlap_are_refused),
         TEST(bytes_that_are_no_message_are_answered_and_end_it),
         TEST(unknown_operation_is_answered_with_its_id),
-        TEST(operation_not_carried_out_is_refused),
         TEST(schedule_is_read_from_the_state),
         TEST(follower_names_the_leader),
         TEST(without_a_leader_the_time_to_retry_is_told),

@@ -230,7 +230,7 @@ static void life(struct peer *a, struct peer *b, struct peer *c)
 
 static int setup(void **state)
 {
-    static const struct dispatch_config config = {7, "test", "0.0.0", 300};
+    static const struct dispatch_config config = {7, "test", "0.0.0", 300, {0}};
     int len = sizeof address;
 
     (void)state;
