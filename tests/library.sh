@@ -36,7 +36,7 @@ for kind in static shared; do
     [ -z "$names" ] || refuse "the $kind library lacks" $names
 done
 
-libs=$(pkg-config --libs msgpack-c libcrypto 2>/dev/null || pkg-config --libs msgpack libcrypto)
+libs=$(pkg-config --libs msgpack-c libssl libcrypto 2>/dev/null || pkg-config --libs msgpack libssl libcrypto)
 awk -v out="$work/example" '/^```c$/ {n++; on = 1; next} /^```$/ {on = 0} on {print > (out n ".c")}' \
     "$root/docs/client.md"
 count=0
