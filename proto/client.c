@@ -149,6 +149,7 @@ static void on_lost(void *ctx, unsigned node)
         }
     }
     end_addressed(c, node, why);
+    client_subscriptions_lost(c, node);
 }
 
 /* Safe calls still out elsewhere are asked of the new leader, in their order among the
@@ -166,6 +167,7 @@ static void on_leads(void *ctx, unsigned node)
             client_land(c, call);
         }
     }
+    client_subscriptions_move(c, node);
 }
 
 /* ---- turns ---- */
@@ -224,6 +226,7 @@ static void step_finder(struct hf_client *c, int64_t now_ms)
     want.leader = waits_for_leader(c);
     want.flying = c->flying_count > 0;
     want.only_waiting = c->flying_count == c->polls_flying;
+    client_subscriptions_want(c, &want);
     finder_step(&c->finder, &want, now_ms);
 }
 
@@ -255,6 +258,7 @@ static int wait_for_links(struct hf_client *c, struct pollfd *fds, size_t count,
     struct pollfd all[FINDER_NODES_MAX + POLL_FDS_MAX];
     unsigned owner[FINDER_NODES_MAX];
     nfds_t links = 0;
+    int64_t begin_ms = client_now_ms();
     int64_t now_ms;
     int n;
 
@@ -269,7 +273,7 @@ static int wait_for_links(struct hf_client *c, struct pollfd *fds, size_t count,
     if (count > 0) {
         memcpy(all + links, fds, count * sizeof *fds);
     }
-    n = poll(all, links + count, poll_ms(c, until_ms, client_now_ms()));
+    n = poll(all, links + count, poll_ms(c, until_ms, begin_ms));
     if (n < 0 && errno != EINTR) {
         return HF_E_IO;
     }
@@ -279,6 +283,8 @@ static int wait_for_links(struct hf_client *c, struct pollfd *fds, size_t count,
         }
     }
     now_ms = client_now_ms();
+    c->late_ms = now_ms > begin_ms ? 0 : begin_ms - c->polled_ms;
+    c->polled_ms = now_ms;
     for (nfds_t i = 0; i < links; i++) {
         const struct link *l = &c->finder.nodes[owner[i]].link;
 
@@ -460,6 +466,7 @@ int hf_client_open(const char *cluster, const struct hf_options *options,
     c->inflight_max = options->inflight_max;
     c->next_id = 1;
     c->scan_ms = INT64_MAX;
+    c->polled_ms = client_now_ms();
     client_random(seed);
     memcpy(&number, seed, sizeof number);
     backoff_init(&c->backoff, number);

@@ -17,6 +17,9 @@
  * `doubt` says that an earlier writing may have taken effect; from then on the call can
  * no longer end as "it did not happen".
  *
+ * Beside the calls there are subscriptions (client_subscribe.c), which have many answers
+ * and no end of their own.
+ *
  * I1: a call is in exactly one of the two lists, both in order of id, and in the table
  *     by id.
  * I2: a numbered send keeps its session and sequence for every writing in doubt. */
@@ -121,7 +124,40 @@ struct hf_client {
     struct backoff backoff;
     struct arena arena;
     struct hf_stamp stamp;
+    int64_t polled_ms; /* when the sockets were last looked at */
+    int64_t late_ms;   /* what arrived now may have been there for so long */
+    struct client_subscription *subscriptions;
     struct hf_consumer *consumers;
+};
+
+enum subscription_state {
+    SUBSCRIPTION_OFF,
+    SUBSCRIPTION_ASKED,
+    SUBSCRIPTION_ON,
+    SUBSCRIPTION_ENDING
+};
+
+/* Embedded in its owner, who sets what is above the line. */
+struct client_subscription {
+    const char *queue;
+    const char *filter; /* "" = every message */
+    struct optional_ms lease;
+    /* messages is given: hf_messages_free. */
+    void (*on_messages)(void *ctx, struct hf_messages *messages);
+    /* It is off, and tried again after a pause. */
+    void (*on_refused)(void *ctx, const struct hf_error *error);
+    void *ctx;
+    /* ---- */
+    struct client_subscription *next; /* of the client */
+    enum subscription_state state;
+    bool wanted; /* it is off and should not be */
+    uint64_t id; /* of its request, 0 while it is off */
+    unsigned node;
+    uint32_t credit;
+    uint8_t attempt[CLIENT_SESSION_BYTES]; /* of the next reply with messages */
+    unsigned tries;                        /* refused since it was last on */
+    int64_t retry_ms;                      /* ask no sooner */
+    int64_t wanted_ms; /* since when there is no leader to ask, -1 = there is one */
 };
 
 /* ---- calls (client_call.c) ---- */
@@ -160,6 +196,9 @@ void client_end_late(struct hf_client *c, struct client_call *call);
 
 void client_answer_free(struct client_answer *answer);
 
+/* HF_E_NO_LEADER, with what each node said. */
+int client_no_leader(const struct hf_client *c, struct hf_error *error);
+
 /* ---- sends (client_send.c) ---- */
 
 /* A send or publish, checked and packed, numbered as the client wants it; its `done`
@@ -195,11 +234,46 @@ void client_fill_entry(struct client_call *call, const struct hf_send_entry *fro
  * HF_E_MEMORY_LOW: it cannot be read; the link is to be lost. */
 int client_on_message(struct hf_client *c, unsigned node, struct slice message,
                       int64_t now_ms);
+/* A reply whose bytes are kept: client_answer_free. HF_E_PROTOCOL, HF_E_MEMORY_LOW. */
+int client_decode_kept(struct slice message, enum op_code op, struct op_reply *reply,
+                       struct client_answer **out);
+void client_note_stamp(struct hf_client *c, const struct op_reply *reply);
+
+/* ---- messages (client_receive.c) ---- */
+
+/* Into kept->messages. HF_E_PROTOCOL, HF_E_MEMORY_LOW. */
+int client_read_messages(struct client_answer *kept, const struct op_message *messages,
+                         uint32_t count);
+
+/* ---- subscriptions (client_subscribe.c) ---- */
+
+/* Zeroed, but for what its owner set. Nothing is asked yet. */
+void client_subscription_open(struct hf_client *c, struct client_subscription *s);
+/* Forget it, whatever its state. */
+void client_subscription_close(struct hf_client *c, struct client_subscription *s);
+/* `wanted` messages may come that have not come yet: subscribe, or give more credit.
+ * To be told at each turn. */
+void client_subscription_step(struct hf_client *c, struct client_subscription *s,
+                              uint32_t wanted, int64_t now_ms);
+/* Unsubscribe. It is off when everything that was sent before has come. */
+void client_subscription_end(struct hf_client *c, struct client_subscription *s);
+/* When client_subscription_step should be called, if messages are wanted. */
+int64_t client_subscription_wake_ms(const struct hf_client *c,
+                                    const struct client_subscription *s);
+/* A message that answers no call: HF_OK also when it is nobody's. HF_E_PROTOCOL,
+ * HF_E_MEMORY_LOW: the link is to be lost. */
+int client_subscriptions_on_message(struct hf_client *c, unsigned node, uint64_t id,
+                                    struct slice message, int64_t now_ms);
+/* The link to this node is lost; this node leads now. */
+void client_subscriptions_lost(struct hf_client *c, unsigned node);
+void client_subscriptions_move(struct hf_client *c, unsigned leader);
+/* Add what they want of the finder. */
+void client_subscriptions_want(const struct hf_client *c, struct finder_want *want);
 
 /* ---- consumers (client_consumer.c) ---- */
 
-/* Renew and receive what is due; when to do so next; forget them all, their calls have
- * ended. */
+/* Renew what is due and give credit; when to do so next; forget them all, their calls
+ * have ended. */
 void client_step_consumers(struct hf_client *c, int64_t now_ms);
 int64_t client_consumers_wake_ms(const struct hf_client *c);
 void client_drop_consumers(struct hf_client *c);

@@ -152,8 +152,8 @@ static bool wait_again(struct hf_client *c, struct client_call *call,
     return true;
 }
 
-static int decode_kept(struct client_call *call, struct slice message,
-                       struct op_reply *reply, struct client_answer **out)
+int client_decode_kept(struct slice message, enum op_code op, struct op_reply *reply,
+                       struct client_answer **out)
 {
     struct client_answer *kept = calloc(1, sizeof *kept);
     const void *copy;
@@ -168,14 +168,20 @@ static int decode_kept(struct client_call *call, struct slice message,
         client_answer_free(kept);
         return HF_E_MEMORY_LOW;
     }
-    rc = op_decode_reply(slice_of(copy, message.len), call->request.op, &kept->arena,
-                         reply);
+    rc = op_decode_reply(slice_of(copy, message.len), op, &kept->arena, reply);
     if (rc != HF_OK) {
         client_answer_free(kept);
         return rc;
     }
     *out = kept;
     return HF_OK;
+}
+
+void client_note_stamp(struct hf_client *c, const struct op_reply *reply)
+{
+    c->stamp.term = reply->stamp.term;
+    c->stamp.index = reply->stamp.index;
+    c->stamp.cluster_ms = reply->stamp.cluster_ms;
 }
 
 /* HF_E_PROTOCOL, HF_E_MEMORY_LOW: the answer cannot be read; the link is lost. */
@@ -187,14 +193,12 @@ static int on_answer(struct hf_client *c, struct client_call *call, unsigned nod
     int rc;
 
     arena_reset(&c->arena);
-    rc = call->keep ? decode_kept(call, message, &reply, &kept)
+    rc = call->keep ? client_decode_kept(message, call->request.op, &reply, &kept)
                     : op_decode_reply(message, call->request.op, &c->arena, &reply);
     if (rc != HF_OK) {
         return rc;
     }
-    c->stamp.term = reply.stamp.term;
-    c->stamp.index = reply.stamp.index;
-    c->stamp.cluster_ms = reply.stamp.cluster_ms;
+    client_note_stamp(c, &reply);
     if (counts_as_done(call, &reply.error)) {
         memset(&reply, 0, sizeof reply);
     }
@@ -225,7 +229,10 @@ int client_on_message(struct hf_client *c, unsigned node, struct slice message,
         return HF_OK;
     }
     call = client_find(c, id);
-    if (call == NULL || call->link != (int)node) {
+    if (call == NULL) {
+        return client_subscriptions_on_message(c, node, id, message, now_ms);
+    }
+    if (call->link != (int)node) {
         return HF_OK; /* the late answer to a call that has ended, or was asked
                          elsewhere since */
     }

@@ -251,10 +251,20 @@ static void list_reasons(const struct hf_client *c, char *out, size_t size)
     }
 }
 
+int client_no_leader(const struct hf_client *c, struct hf_error *error)
+{
+    char reasons[160];
+
+    list_reasons(c, reasons, sizeof reasons);
+    (void)client_error(error, HF_E_NO_LEADER, "no leader could be reached (%s)",
+                       reasons);
+    error->unreachable = 1;
+    return HF_E_NO_LEADER;
+}
+
 void client_end_late(struct hf_client *c, struct client_call *call)
 {
     struct hf_error error;
-    char reasons[160];
 
     if ((call->doubt || call->link >= 0) && !call->read) {
         (void)client_error(
@@ -268,10 +278,7 @@ void client_end_late(struct hf_client *c, struct client_call *call)
                            "no answer came within the time limit");
         error.unreachable = 1;
     } else {
-        list_reasons(c, reasons, sizeof reasons);
-        (void)client_error(&error, HF_E_NO_LEADER, "no leader could be reached (%s)",
-                           reasons);
-        error.unreachable = 1;
+        (void)client_no_leader(c, &error);
     }
     client_end_failed(c, call, &error);
 }

@@ -1,11 +1,13 @@
-/* client_consumer.c: the consumer of holdfast.h: receives, keeps leases, settles.
+/* client_consumer.c: the consumer of holdfast.h: subscribes, keeps leases, settles.
  *
- *   receive --message--> held --listener: an outcome--> settling --answer--> ended
- *                          |  \--listener: later--> held --hf_consumer_settle--^
- *                          \--renewed by the keeper until then
+ *   subscription --message--> held --listener: an outcome--> settling --answer--> ended
+ *                              |  \--listener: later--> held --hf_consumer_settle--^
+ *                              \--renewed by the keeper until then
  *
- * It asks for as many messages as may still be worked on, one receive at a time. What
- * comes when it is closing, or with less than min_life left, is released.
+ * Its credit is how many messages may still be worked on. What comes when it is
+ * closing, or with less than min_life left, is released. A message whose lease was lost
+ * stays held until it is settled, and may be handed out again meanwhile: what is held
+ * is told apart by receipt.
  *
  * I1: a held message ends exactly once: `on_end`, and then it is freed.
  * I2: the consumer lives until its last call has ended (calls). */
@@ -17,17 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECEIVE_WAIT_MS 2000
 #define CONCURRENCY_MAX 256u
 #define GIVE_UP_MS      43200000 /* 12 h: no lease lasts longer */
-#define PAUSE_MS        1000     /* after a receive that failed */
 
 struct held {
     struct held *prev, *next;
-    struct hf_consumer *consumer; /* NULL: it was given up, only its settling is out */
+    struct hf_consumer *consumer;
     struct keeper_lease lease;
     struct hf_id id;
-    enum hf_outcome outcome; /* LATER until it is known */
     uint8_t receipt_len;
     uint8_t receipt[LIMIT_RECEIPT];
 };
@@ -51,15 +50,50 @@ struct hf_consumer {
     size_t held;
     size_t calls; /* that will call back */
     struct renewal *renewal;
-    bool receiving;
+    struct client_subscription subscription;
     bool closing;
     bool closed; /* by its owner: to be freed */
-    int64_t pause_until_ms;
 };
 
 static struct held *held_of(struct keeper_lease *lease)
 {
     return (struct held *)(void *)((char *)lease - offsetof(struct held, lease));
+}
+
+/* ---- its owner's functions: none of them may block ---- */
+
+static enum hf_outcome call_on_message(struct hf_consumer *c,
+                                       const struct hf_message *m)
+{
+    bool nested = c->client->in_callback;
+    enum hf_outcome outcome;
+
+    c->client->in_callback = true;
+    outcome = c->options.on_message(c->options.ctx, c, m);
+    c->client->in_callback = nested;
+    return outcome;
+}
+
+static void call_on_lost(struct hf_consumer *c, const struct held *h)
+{
+    bool nested = c->client->in_callback;
+
+    if (!c->closed && c->options.on_lost != NULL) {
+        c->client->in_callback = true;
+        c->options.on_lost(c->options.ctx, h->id, hf_data(h->receipt, h->receipt_len));
+        c->client->in_callback = nested;
+    }
+}
+
+static void call_on_error(struct hf_consumer *c, const struct hf_error *error)
+{
+    bool nested = c->client->in_callback;
+
+    if (!c->closing && c->options.on_error != NULL) {
+        c->client->in_callback = true;
+        c->options.on_error(c->options.ctx, error);
+        c->client->in_callback = nested;
+    }
 }
 
 /* ---- its life ---- */
@@ -109,24 +143,37 @@ struct settling {
     struct hf_consumer *consumer;
     struct hf_id id;
     enum hf_outcome outcome;
+    uint8_t receipt_len;
+    uint8_t receipt[LIMIT_RECEIPT];
 };
+
+static void call_on_end(struct hf_consumer *c, const struct settling *s,
+                        const struct hf_error *error)
+{
+    bool nested = c->client->in_callback;
+
+    if (!c->closed && c->options.on_end != NULL) {
+        c->client->in_callback = true;
+        c->options.on_end(c->options.ctx, s->id, hf_data(s->receipt, s->receipt_len),
+                          s->outcome, error);
+        c->client->in_callback = nested;
+    }
+}
 
 static void on_settled(void *ctx, const struct hf_error *error,
                        const struct hf_settle_result *results, size_t count)
 {
     struct settling *s = ctx;
     struct hf_consumer *c = s->consumer;
-    const struct hf_error *end = results != NULL && count == 1 ? &results[0].error : error;
 
-    if (!c->closed && c->options.on_end != NULL) {
-        c->options.on_end(c->options.ctx, s->id, s->outcome, end);
-    }
+    call_on_end(c, s, results != NULL && count == 1 ? &results[0].error : error);
     c->calls--;
     free(s);
     let_go(c);
 }
 
-static void settle(struct held *h, enum hf_outcome outcome, const char *reason)
+/* HF_E_MEMORY_LOW: it is still held. */
+static int settle(struct held *h, enum hf_outcome outcome, const char *reason)
 {
     static const enum hf_settle_kind kinds[] = {
         [HF_OUTCOME_ACK] = HF_ACK,
@@ -135,30 +182,44 @@ static void settle(struct held *h, enum hf_outcome outcome, const char *reason)
         [HF_OUTCOME_REJECT] = HF_REJECT,
     };
     struct hf_consumer *c = h->consumer;
-    struct settling *s = malloc(sizeof *s);
+    struct settling *s = calloc(1, sizeof *s);
     struct hf_settle_entry entry;
     struct hf_error error;
 
-    memset(&entry, 0, sizeof entry);
-    entry.receipt = hf_data(h->receipt, h->receipt_len);
-    entry.reason = hf_text(reason);
-    if (s != NULL) {
-        *s = (struct settling){c, h->id, outcome};
-        c->calls++;
-        if (hf_settle_begin(c->client, c->queue, kinds[outcome], &entry, 1, on_settled, s,
-                            &error) != HF_OK) {
-            on_settled(s, &error, NULL, 0);
-        }
-    } /* else out of memory: its lease runs out */
+    if (s == NULL) {
+        return HF_E_MEMORY_LOW;
+    }
+    *s = (struct settling){.consumer = c, .id = h->id, .outcome = outcome};
+    s->receipt_len = h->receipt_len;
+    memcpy(s->receipt, h->receipt, h->receipt_len);
     unlink_held(h);
     free(h);
+    memset(&entry, 0, sizeof entry);
+    entry.receipt = hf_data(s->receipt, s->receipt_len);
+    entry.reason = hf_text(reason);
+    c->calls++;
+    if (hf_settle_begin(c->client, c->queue, kinds[outcome], &entry, 1, on_settled, s,
+                        &error) != HF_OK) {
+        on_settled(s, &error, NULL, 0);
+    }
+    return HF_OK;
+}
+
+/* Where nobody can be told: without memory its lease runs out. */
+static void settle_or_drop(struct held *h, enum hf_outcome outcome)
+{
+    if (settle(h, outcome, NULL) != HF_OK) {
+        unlink_held(h);
+        free(h);
+    }
 }
 
 /* ---- keeping leases ---- */
 
+/* What is left of a lease that the answer at hand names. */
 static int64_t life_ms(const struct hf_client *client, int64_t until_ms)
 {
-    return until_ms - client->stamp.cluster_ms;
+    return until_ms - client->stamp.cluster_ms - client->late_ms;
 }
 
 static void on_renewed(void *ctx, const struct hf_error *error,
@@ -183,9 +244,7 @@ static void on_renewed(void *ctx, const struct hf_error *error,
                            now_ms);
         } else {
             keeper_remove(&c->keeper, lease);
-            if (!c->closed && c->options.on_lost != NULL) {
-                c->options.on_lost(c->options.ctx, held_of(lease)->id);
-            }
+            call_on_lost(c, held_of(lease));
         }
     }
     c->renewal = NULL;
@@ -223,13 +282,13 @@ static void renew(struct hf_consumer *c, int64_t now_ms)
     }
     c->renewal = r;
     c->calls++;
-    if (hf_settle_begin(c->client, c->queue, HF_EXTEND, entries, r->count, on_renewed, r,
-                        &error) != HF_OK) {
+    if (hf_settle_begin(c->client, c->queue, HF_EXTEND, entries, r->count, on_renewed,
+                        r, &error) != HF_OK) {
         on_renewed(r, &error, NULL, 0);
     }
 }
 
-/* ---- receiving ---- */
+/* ---- what comes ---- */
 
 /* Without variables of its own a consumer keeps what the queue gives: the longest life
  * seen, because an answer that was late shows only what is left of it. */
@@ -284,59 +343,36 @@ static void take(struct hf_consumer *c, const struct hf_message *m)
     c->held++;
     if (c->closing || !ready_keeper(c, life) ||
         !keeper_add(&c->keeper, &h->lease, now_ms + life, now_ms)) {
-        settle(h, HF_OUTCOME_RELEASE, NULL);
+        settle_or_drop(h, HF_OUTCOME_RELEASE);
         return;
     }
-    outcome = c->options.on_message(c->options.ctx, c, m);
+    outcome = call_on_message(c, m);
     if (outcome != HF_OUTCOME_LATER && is_held(c, h)) {
-        settle(h, outcome, NULL);
+        settle_or_drop(h, outcome);
     }
 }
 
-static void on_received(void *ctx, const struct hf_error *error,
-                        struct hf_messages *messages)
+static void on_messages(void *ctx, struct hf_messages *messages)
 {
     struct hf_consumer *c = ctx;
 
-    c->receiving = false;
-    if (messages == NULL) {
-        c->pause_until_ms = client_now_ms() + PAUSE_MS;
-        if (!c->closed && !c->closing && c->options.on_error != NULL) {
-            c->options.on_error(c->options.ctx, error);
-        }
-    } else {
-        for (size_t i = 0; i < messages->count; i++) {
-            take(c, &messages->items[i]);
-        }
-        hf_messages_free(messages);
+    for (size_t i = 0; i < messages->count; i++) {
+        take(c, &messages->items[i]);
     }
-    c->calls--;
-    let_go(c);
+    hf_messages_free(messages);
 }
 
-static void receive(struct hf_consumer *c, int64_t now_ms)
+static void on_refused(void *ctx, const struct hf_error *error)
 {
-    const char *queues[] = {c->queue};
-    struct hf_receive r;
-    struct hf_error error;
+    call_on_error(ctx, error);
+}
 
-    if (c->receiving || c->closing || c->held >= c->options.concurrency ||
-        now_ms < c->pause_until_ms) {
-        return;
-    }
-    memset(&r, 0, sizeof r);
-    r.queues = queues;
-    r.queue_count = 1;
-    r.max = c->options.concurrency - (unsigned)c->held;
-    r.wait_ms = RECEIVE_WAIT_MS;
-    r.has_lease = c->options.visibility_ms != 0;
-    r.lease_ms = c->options.visibility_ms;
-    r.filter = c->filter[0] != '\0' ? c->filter : NULL;
-    c->receiving = true;
-    c->calls++;
-    if (hf_receive_begin(c->client, &r, on_received, c, &error) != HF_OK) {
-        on_received(c, &error, NULL);
-    }
+/* How many messages may come that have not come yet. */
+static uint32_t wanted(const struct hf_consumer *c)
+{
+    return c->closing || c->held >= c->options.concurrency
+               ? 0
+               : c->options.concurrency - (uint32_t)c->held;
 }
 
 /* ---- turns ---- */
@@ -350,7 +386,7 @@ void client_step_consumers(struct hf_client *client, int64_t now_ms)
 
         c->calls++; /* it lives through the step */
         renew(c, now_ms);
-        receive(c, now_ms);
+        client_subscription_step(client, &c->subscription, wanted(c), now_ms);
         c->calls--;
         let_go(c);
         c = next;
@@ -367,10 +403,9 @@ int64_t client_consumers_wake_ms(const struct hf_client *client)
                              : INT64_MAX;
 
         at_ms = due_ms < at_ms ? due_ms : at_ms;
-        if (!c->receiving && !c->closing && c->held < c->options.concurrency &&
-            c->pause_until_ms < at_ms) {
-            at_ms = c->pause_until_ms;
-        }
+        due_ms = wanted(c) > 0 ? client_subscription_wake_ms(client, &c->subscription)
+                               : INT64_MAX;
+        at_ms = due_ms < at_ms ? due_ms : at_ms;
     }
     return at_ms;
 }
@@ -387,6 +422,7 @@ void client_drop_consumers(struct hf_client *client)
             unlink_held(h);
             free(h);
         }
+        client_subscription_close(client, &c->subscription);
         client->consumers = c->next;
         free(c);
     }
@@ -396,7 +432,7 @@ void client_drop_consumers(struct hf_client *client)
 
 static int check_options(const struct hf_consumer_options *o, struct hf_error *error)
 {
-    if (o->on_message == NULL) {
+    if (o == NULL || o->on_message == NULL) {
         return client_error(error, HF_E_INVALID_ARGUMENT,
                             "a consumer needs on_message");
     }
@@ -411,14 +447,32 @@ static int check_options(const struct hf_consumer_options *o, struct hf_error *e
     return HF_OK;
 }
 
-int hf_consumer_open(struct hf_client *client, const char *queue,
-                     const struct hf_consumer_options *options, struct hf_consumer **out,
-                     struct hf_error *error)
+/* All 0: as soon as the length of a lease is known. */
+static int open_keeper(struct hf_consumer *c, struct hf_error *error)
 {
-    struct keeper_options keep = {.min_life_ms = options->min_life_ms,
-                                  .interval_ms = options->interval_ms,
-                                  .visibility_ms = options->visibility_ms,
-                                  .give_up_after_ms = options->give_up_after_ms};
+    struct keeper_options keep = {.min_life_ms = c->options.min_life_ms,
+                                  .interval_ms = c->options.interval_ms,
+                                  .visibility_ms = c->options.visibility_ms,
+                                  .give_up_after_ms = c->options.give_up_after_ms};
+
+    if (keep.min_life_ms == 0 && keep.interval_ms == 0 && keep.visibility_ms == 0 &&
+        keep.give_up_after_ms == 0) {
+        return HF_OK;
+    }
+    c->keeper_ready = keeper_init(&c->keeper, &keep);
+    return c->keeper_ready
+               ? HF_OK
+               : client_error(error, HF_E_INVALID_ARGUMENT,
+                              "min_life_ms, interval_ms, visibility_ms and "
+                              "give_up_after_ms go together, all above 0, and "
+                              "visibility_ms must be more than interval_ms + "
+                              "min_life_ms: a renewal would come too late");
+}
+
+int hf_consumer_open(struct hf_client *client, const char *queue,
+                     const struct hf_consumer_options *options,
+                     struct hf_consumer **out, struct hf_error *error)
+{
     struct hf_consumer *c;
     int rc = client_check_name(queue, error);
 
@@ -445,45 +499,48 @@ int hf_consumer_open(struct hf_client *client, const char *queue,
     if (options->filter != NULL) {
         memcpy(c->filter, options->filter, strlen(options->filter) + 1);
     }
-    if (keep.min_life_ms != 0 || keep.interval_ms != 0 || keep.visibility_ms != 0 ||
-        keep.give_up_after_ms != 0) {
-        c->keeper_ready = keeper_init(&c->keeper, &keep);
-        if (!c->keeper_ready) {
-            free(c);
-            return client_error(error, HF_E_INVALID_ARGUMENT,
-                                "min_life_ms, interval_ms, visibility_ms and "
-                                "give_up_after_ms go together, all above 0, and "
-                                "visibility_ms must be more than interval_ms + "
-                                "min_life_ms: a renewal would come too late");
-        }
+    rc = open_keeper(c, error);
+    if (rc != HF_OK) {
+        free(c);
+        return rc;
     }
+    c->subscription = (struct client_subscription){
+        .queue = c->queue,
+        .filter = c->filter,
+        .lease = {c->options.visibility_ms != 0, c->options.visibility_ms},
+        .on_messages = on_messages,
+        .on_refused = on_refused,
+        .ctx = c};
+    client_subscription_open(client, &c->subscription);
     c->next = client->consumers;
     client->consumers = c;
     *out = c;
     return client_error(error, HF_OK, "%s", "");
 }
 
-int hf_consumer_settle(struct hf_consumer *c, struct hf_id id, enum hf_outcome outcome,
-                       const char *reason)
+int hf_consumer_settle(struct hf_consumer *c, struct hf_bytes receipt,
+                       enum hf_outcome outcome, const char *reason)
 {
     struct held *h = c->first;
 
-    while (h != NULL && (h->id.low != id.low || h->id.high != id.high)) {
-        h = h->next;
-    }
-    if (h == NULL) {
-        return HF_E_MESSAGE_NOT_FOUND;
-    }
     if (outcome < HF_OUTCOME_ACK || outcome > HF_OUTCOME_REJECT) {
         return HF_E_INVALID_ARGUMENT;
     }
-    settle(h, outcome, reason);
-    return HF_OK;
+    while (h != NULL && (h->receipt_len != receipt.len ||
+                         memcmp(h->receipt, receipt.data, receipt.len) != 0)) {
+        h = h->next;
+    }
+    return h != NULL ? settle(h, outcome, reason) : HF_E_MESSAGE_NOT_FOUND;
 }
 
 size_t hf_consumer_held(const struct hf_consumer *c)
 {
     return c->held;
+}
+
+static bool is_busy(const struct hf_consumer *c)
+{
+    return c->held > 0 || c->calls > 0 || c->subscription.state != SUBSCRIPTION_OFF;
 }
 
 int hf_consumer_close(struct hf_consumer *c, int64_t timeout_ms)
@@ -496,10 +553,12 @@ int hf_consumer_close(struct hf_consumer *c, int64_t timeout_ms)
         return HF_E_INVALID_ARGUMENT;
     }
     c->closing = true;
-    while ((c->held > 0 || c->calls > 0) && client_now_ms() < until_ms && rc == HF_OK) {
+    client_subscription_end(client, &c->subscription);
+    while (is_busy(c) && client_now_ms() < until_ms && rc == HF_OK) {
         rc = hf_poll(client, NULL, 0, until_ms - client_now_ms());
     }
-    rc = c->held > 0 || c->calls > 0 ? HF_E_TIMEOUT : HF_OK;
+    rc = is_busy(c) ? HF_E_TIMEOUT : HF_OK;
+    client_subscription_close(client, &c->subscription);
     while (c->first != NULL) {
         struct held *h = c->first;
 

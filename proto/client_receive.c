@@ -78,25 +78,24 @@ static int convert_message(const struct op_message *from, struct arena *arena,
                                   &to->attribute_count);
 }
 
-static int convert_messages(struct client_answer *kept,
-                            const struct op_receive_reply *reply)
+int client_read_messages(struct client_answer *kept, const struct op_message *messages,
+                         uint32_t count)
 {
-    struct hf_message *items =
-        arena_get(&kept->arena, (reply->count + 1) * sizeof *items);
+    struct hf_message *items = arena_get(&kept->arena, (count + 1) * sizeof *items);
 
     if (items == NULL) {
         return HF_E_MEMORY_LOW;
     }
-    for (uint32_t i = 0; i < reply->count; i++) {
-        int rc = convert_message(&reply->messages[i], &kept->arena, &items[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        int rc = convert_message(&messages[i], &kept->arena, &items[i]);
 
         if (rc != HF_OK) {
             return rc;
         }
     }
     kept->messages.items = items;
-    kept->messages.count = reply->count;
-    kept->messages.cursor = client_bytes(reply->cursor);
+    kept->messages.count = count;
+    kept->messages.cursor = client_bytes((struct slice){NULL, 0});
     return HF_OK;
 }
 
@@ -112,7 +111,8 @@ static void on_received(struct client_call *call, const struct hf_error *error,
         return;
     }
     CHECK(kept != NULL);
-    rc = convert_messages(kept, &reply->receive);
+    rc = client_read_messages(kept, reply->receive.messages, reply->receive.count);
+    kept->messages.cursor = client_bytes(reply->receive.cursor);
     if (rc != HF_OK) {
         (void)client_error(&failed, rc, "the answer cannot be read: %s",
                            status_text(rc));

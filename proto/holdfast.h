@@ -968,9 +968,12 @@ HF_API int hf_noop_begin(struct hf_client *client, const void *body, size_t len,
 
 /* ---- consumers ----
  *
- * A consumer receives, hands each message to a listener, keeps the lease while the work
- * lasts, and settles. It works inside hf_poll and the blocking calls of its client, as
- * callbacks do. The simple consumer is a loop over hf_receive and hf_ack. */
+ * A consumer subscribes to a queue: the leader sends it messages as they become ready,
+ * no more than it may work on at once. It hands each to a listener, keeps the lease while
+ * the work lasts, and settles; under a new leader it goes on by itself. It works inside
+ * hf_poll and the blocking calls of its client, as callbacks do: a program that does
+ * neither for long lets its leases run out. The simple consumer is a loop over hf_receive
+ * and hf_ack. */
 
 enum hf_outcome {
     HF_OUTCOME_LATER = 0, /* hf_consumer_settle will tell */
@@ -993,12 +996,16 @@ struct hf_consumer_options {
     /* The message is borrowed for the call. Must not block. Required. */
     enum hf_outcome (*on_message)(void *ctx, struct hf_consumer *consumer,
                                   const struct hf_message *message);
-    /* The lease is lost: somebody else may have the message. At once. May be NULL. */
-    void (*on_lost)(void *ctx, struct hf_id id);
-    /* How a message ended, exactly once for each that was settled. May be NULL. */
-    void (*on_end)(void *ctx, struct hf_id id, enum hf_outcome outcome,
-                   const struct hf_error *error);
-    /* A receive failed; it goes on after a second. May be NULL. */
+    /* The lease is lost: somebody else may have the message, this consumer too: then it
+     * comes again, with another receipt. Told at once. It is held until it is settled.
+     * May be NULL. */
+    void (*on_lost)(void *ctx, struct hf_id id, struct hf_bytes receipt);
+    /* How a delivery ended, exactly once for each that was settled. May be NULL. */
+    void (*on_end)(void *ctx, struct hf_id id, struct hf_bytes receipt,
+                   enum hf_outcome outcome, const struct hf_error *error);
+    /* The cluster refused to send messages, or no leader was found within the client's
+     * time limit. It goes on: a refusal is followed by a pause, drawn from 0 to 1 s, 2 s,
+     * ... 60 s. May be NULL. */
     void (*on_error)(void *ctx, const struct hf_error *error);
     void *ctx;
 };
@@ -1008,9 +1015,10 @@ struct hf_consumer_options {
 HF_API int hf_consumer_open(struct hf_client *client, const char *queue,
                             const struct hf_consumer_options *options,
                             struct hf_consumer **out, struct hf_error *error);
-/* A message whose listener said LATER. reason may be NULL. HF_E_MESSAGE_NOT_FOUND: it is
- * not held. */
-HF_API int hf_consumer_settle(struct hf_consumer *consumer, struct hf_id id,
+/* The delivery with this receipt (HF_RECEIPT_BYTES, of hf_message), whose listener said
+ * LATER. reason may be NULL. HF_E_MESSAGE_NOT_FOUND: it is not held. HF_E_MEMORY_LOW: it
+ * still is. */
+HF_API int hf_consumer_settle(struct hf_consumer *consumer, struct hf_bytes receipt,
                               enum hf_outcome outcome, const char *reason);
 /* Messages that are being worked on. */
 HF_API size_t hf_consumer_held(const struct hf_consumer *consumer);

@@ -3,8 +3,8 @@
 
 #define BURST 500u
 
-static void subscribe(struct wire *w, const char *queue, const char *filter,
-                      uint32_t credit, uint64_t *id)
+static void subscribe_as(struct wire *w, const char *queue, const char *filter,
+                         uint32_t credit, const char *attempt, uint64_t *id)
 {
     struct op_request r = {.op = OP_SUBSCRIBE};
     struct answer a = {0};
@@ -14,6 +14,9 @@ static void subscribe(struct wire *w, const char *queue, const char *filter,
     if (filter != NULL) {
         r.subscribe.filter = slice_text(filter);
     }
+    if (attempt != NULL) {
+        r.subscribe.attempt = slice_of(attempt, 16);
+    }
     *id = wire_post(w, &r);
     assert_true(*id != 0);
     assert_status(wire_take(w, *id, OP_SUBSCRIBE, 5000, &a), HF_OK);
@@ -21,6 +24,12 @@ static void subscribe(struct wire *w, const char *queue, const char *filter,
     assert_true(a.reply.subscribe.more);
     assert_int_equal(a.reply.subscribe.count, 0);
     answer_done(&a);
+}
+
+static void subscribe(struct wire *w, const char *queue, const char *filter,
+                      uint32_t credit, uint64_t *id)
+{
+    subscribe_as(w, queue, filter, credit, NULL, id);
 }
 
 /* Messages of the next reply; 0: it was the last one. */
@@ -141,6 +150,57 @@ static void a_filter_holds_for_what_is_pushed(void **state)
     cluster_agree(c);
 }
 
+static bool two_leased(const struct op_queue_info *q, uint64_t n)
+{
+    (void)n;
+    return q->leased == 2;
+}
+
+/* Two replies are lost with their connection and their leader. Who subscribes at the next
+ * one with the attempt of the first gets both again: the same deliveries, first of all. */
+static void what_was_lost_comes_again(void **state)
+{
+    struct cluster *c = *state;
+    struct answer a = {0};
+    struct caller k;
+    struct taken t;
+    struct wire *w;
+    uint64_t id;
+    int leader;
+
+    cluster_caller(c, &k, "again");
+    assert_status(queue_create(&k, "again", ""), HF_OK);
+    leader = cluster_leader(c, 10000);
+    w = wire_open(c->ports[leader - 1], "lost");
+    assert_non_null(w);
+    subscribe_as(w, "again", NULL, 3, "attempt........\377", &id);
+    assert_status(queue_text(&k, "again", "1").status, HF_OK);
+    assert_status(queue_text(&k, "again", "2").status, HF_OK);
+    assert_true(queue_until(&k, "again", 5000, two_leased, 0));
+    wire_reset(w);
+    caller_done(&k);
+    node_kill(c, leader);
+    w = wire_open(c->ports[cluster_leader(c, 10000) - 1], "found");
+    assert_non_null(w);
+    cluster_caller(c, &k, "again");
+    assert_status(queue_text(&k, "again", "3").status, HF_OK);
+    subscribe_as(w, "again", NULL, 3, "attempt........\377", &id);
+    for (int i = 1; i <= 3; i++) {
+        char body[2] = {(char)('0' + i), '\0'};
+
+        assert_int_equal(next(w, id, &a), 1);
+        taken_from(&t, &a, 0);
+        assert_string_equal(t.body, body);
+        assert_int_equal(t.deliveries, 1);
+        assert_status(queue_ack(&k, "again", t.receipt).status, HF_OK);
+    }
+    answer_done(&a);
+    wire_close(w);
+    node_start(c, leader);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 /* The leader steps down: the last reply says so, with the hint. */
 static void stepping_down_ends_it_at_once(void **state)
 {
@@ -225,6 +285,7 @@ int main(void)
         cluster_unit_test(pushed_in_order_while_credit_lasts),
         cluster_unit_test(p03_a_gone_subscriber_costs_at_most_its_leases),
         cluster_unit_test(a_filter_holds_for_what_is_pushed),
+        cluster_unit_test(what_was_lost_comes_again),
         cluster_unit_test(stepping_down_ends_it_at_once),
         cluster_unit_test(a_follower_answers_stale_reads_when_asked),
     };
