@@ -9,6 +9,11 @@ const struct tool_flag tool_global_flags[] = {
      "any node or nodes of the cluster; else HOLDFAST_CLUSTER, "
      "else " TOOL_DEFAULT_CLUSTER},
     {"timeout", "D", false, "how long to try before giving up (10s)"},
+    {"user", "U", false, "log in as U; else HOLDFAST_USER"},
+    {"password-file", "F", false,
+     "the first line of F is the password; else HOLDFAST_PASSWORD, else it is asked for"},
+    {"token-file", "F", false,
+     "log in with the token in the first line of F; else HOLDFAST_TOKEN"},
     {"json", NULL, false, "print one JSON object per line"},
     {"help", NULL, false, "explain the command"},
     {"version", NULL, false, "print the version"},
@@ -213,6 +218,25 @@ static const struct tool_flag replay_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+static const struct tool_flag user_create_flags[] = {
+    {"new-password-file", "F", false,
+     "the first line of F is the password, - is stdin; else it is asked for"},
+    {"no-password", NULL, false, "a user that logs in with tokens only"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag user_password_flags[] = {
+    {"new-password-file", "F", false,
+     "the first line of F is the password, - is stdin; else it is asked for"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag token_create_flags[] = {
+    {"expires", "T", false, "worthless from T on; else it does not expire"},
+    {"expires-in", "D", false, "the same, counted from now"},
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag topic_delete_flags[] = {
     {"force", NULL, false, "also when queues subscribe to it"},
     {NULL, NULL, false, NULL},
@@ -372,6 +396,33 @@ const struct tool_command tool_commands[] = {
      "the last line of stderr as the reason. The lease is kept while the command runs. "
      "SIGTERM or SIGINT: what runs is finished, nothing new is taken.",
      worker_flags, tool_worker},
+    {"user create", "U", 1, 1, "make a user",
+     "It may do nothing until rights are granted. Only a verifier of its password leaves "
+     "this machine.",
+     user_create_flags, tool_user_create},
+    {"user password", "U", 1, 1, "give a user a new password",
+     "Everybody may change their own.", user_password_flags, tool_user_password},
+    {"user disable", "U", 1, 1, "let a user log in no more, and end its connections",
+     NULL, NULL, tool_user_disable},
+    {"user enable", "U", 1, 1, "let a user log in again", NULL, NULL, tool_user_enable},
+    {"user delete", "U", 1, 1, "delete a user with its tokens and rights", NULL, NULL,
+     tool_user_delete},
+    {"user list", "", 0, 0, "print the users", NULL, NULL, tool_user_list},
+    {"user show", "U", 1, 1, "print the rights and tokens of a user", NULL, NULL,
+     tool_user_show},
+    {"user grant", "U SCOPE RIGHT...", 3, 6, "say what a user may do",
+     "RIGHT is send, receive, manage, cluster or all. SCOPE is a queue or topic, or the "
+     "beginning of names and a star (orders/*), or * for all; what was granted with the "
+     "same scope is replaced. cluster (members and users) is of the scope * only.",
+     NULL, tool_user_grant},
+    {"user revoke", "U SCOPE", 2, 2, "take back what was granted with a scope", NULL,
+     NULL, tool_user_revoke},
+    {"user token", "U NAME", 2, 2, "draw a token for a user and print it",
+     "It is printed this once and known to nobody else. One of the same name is "
+     "replaced.",
+     token_create_flags, tool_token_create},
+    {"user revoke-token", "U NAME", 2, 2, "make a token worthless", NULL, NULL,
+     tool_token_revoke},
     {"cluster status", "", 0, 0, "ask every node what it is and holds",
      "Ends with a line that says whether all nodes agree.", NULL, tool_cluster_status},
     {"cluster digest", "", 0, 0, "have every node hash its state, and compare", NULL,

@@ -16,6 +16,7 @@ enum tool_exit {
 };
 
 #define TOOL_DEFAULT_CLUSTER "127.0.0.1:7400"
+#define TOOL_SECRET          256u /* a password or token and a zero */
 
 struct tool;
 
@@ -58,6 +59,9 @@ struct tool {
     unsigned given_count;
     unsigned char session[HF_SESSION_BYTES];
     bool session_named;
+    const char *user; /* to log in as, with the password; NULL = nobody */
+    char password[TOOL_SECRET];
+    char token[TOOL_SECRET]; /* "" = none */
     struct hf_client *client; /* opened by tool_client */
 };
 

@@ -30,6 +30,19 @@ int tool_redrive_pause(struct tool *t);
 int tool_redrive_resume(struct tool *t);
 int tool_redrive_cancel(struct tool *t);
 
+/* tool_user.c */
+int tool_user_create(struct tool *t);
+int tool_user_password(struct tool *t);
+int tool_user_disable(struct tool *t);
+int tool_user_enable(struct tool *t);
+int tool_user_delete(struct tool *t);
+int tool_user_list(struct tool *t);
+int tool_user_show(struct tool *t);
+int tool_user_grant(struct tool *t);
+int tool_user_revoke(struct tool *t);
+int tool_token_create(struct tool *t);
+int tool_token_revoke(struct tool *t);
+
 /* tool_topic.c; publish is tool_send */
 int tool_topic_create(struct tool *t);
 int tool_topic_delete(struct tool *t);

@@ -1,5 +1,6 @@
 /* tool_run.c: one run of the tool: parsing, and how refusals are told. */
 #include "broker/tool_command.h"
+#include "broker/tool_login.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -57,6 +58,10 @@ static const char *remedy(int status)
     case HF_E_NOT_LEADER:
     case HF_E_UNAVAILABLE:
         return "check --cluster, and that most of the nodes run";
+    case HF_E_AUTH_FAILED:
+        return "check --user and --password-file, or --token-file";
+    case HF_E_ACCESS_DENIED:
+        return "have somebody with the right cluster grant it";
     case HF_E_UNKNOWN_OUTCOME:
         return "look what happened before repeating it";
     case HF_E_QUEUE_NOT_EMPTY:
@@ -319,7 +324,7 @@ static int read_globals(struct tool *t)
     if (t->timeout_ms < 1 || t->timeout_ms > TIMEOUT_MAX_MS) {
         return tool_usage(t, "--timeout must be 1ms to 1h");
     }
-    return TOOL_DONE;
+    return tool_read_login(t);
 }
 
 static int run_command(struct tool *t)
@@ -449,6 +454,12 @@ int tool_open_client(const struct tool *t, const struct hf_options *options,
     struct hf_options own = *options;
 
     own.timeout_ms = t->timeout_ms;
+    if (t->token[0] != '\0') {
+        own.token = t->token;
+    } else if (t->user != NULL) {
+        own.user = t->user;
+        own.password = t->password;
+    }
     return hf_client_open(t->cluster, &own, out, error);
 }
 
@@ -489,7 +500,7 @@ struct hf_client *tool_client(struct tool *t)
     hf_options_init(&options);
     options.session = t->session_named ? t->session : NULL;
     if (tool_open_client(t, &options, &t->client, &error) != HF_OK) {
-        (void)tool_usage(t, "--cluster %s: %s", t->cluster, error.sentence);
+        (void)tool_usage(t, "cluster %s: %s", t->cluster, error.sentence);
         return NULL;
     }
     return t->client;

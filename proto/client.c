@@ -170,6 +170,26 @@ static void on_leads(void *ctx, unsigned node)
     client_subscriptions_move(c, node);
 }
 
+/* Trying again would only fail again: what waits for a leader, or for this node, ends. */
+static void on_denied(void *ctx, unsigned node)
+{
+    struct hf_client *c = ctx;
+    struct client_call *call;
+    struct client_call *next;
+
+    for (call = c->waiting.first; call != NULL; call = next) {
+        struct hf_error error;
+
+        next = call->next;
+        if (call->node < 0 || call->node == (int)node) {
+            (void)client_error(&error, HF_E_AUTH_FAILED, "%s: %s",
+                               c->finder.nodes[node].address,
+                               c->finder.nodes[node].why);
+            client_end_failed(c, call, &error);
+        }
+    }
+}
+
 /* ---- turns ---- */
 
 static void end_overdue(struct hf_client *c, struct client_list *list, int64_t now_ms)
@@ -388,7 +408,8 @@ void hf_last_stamp(const struct hf_client *c, struct hf_stamp *out)
 
 /* ---- open and close ---- */
 
-static const struct finder_events finder_events = {.lost = on_lost, .leads = on_leads};
+static const struct finder_events finder_events = {
+    .lost = on_lost, .leads = on_leads, .denied = on_denied};
 
 void hf_options_init(struct hf_options *options)
 {
@@ -444,6 +465,7 @@ int hf_client_open(const char *cluster, const struct hf_options *options,
     struct hf_client *c;
     uint8_t seed[CLIENT_SESSION_BYTES];
     uint64_t number;
+    char why[128];
     int rc;
 
     hf_options_init(&defaults);
@@ -471,9 +493,16 @@ int hf_client_open(const char *cluster, const struct hf_options *options,
     memcpy(&number, seed, sizeof number);
     backoff_init(&c->backoff, number);
     arena_init(&c->arena, ARENA_BYTES);
+    rc = login_init(&c->login, options->user, options->password, options->token, why,
+                    sizeof why);
+    if (rc != HF_OK) {
+        rc = client_error(error, rc, "%s", why);
+    }
     finder_init(&c->finder, &c->next_id, c->name, options->release_on_close != 0,
-                &finder_events, c);
-    rc = add_nodes(c, cluster, error);
+                &c->login, &finder_events, c);
+    if (rc == HF_OK) {
+        rc = add_nodes(c, cluster, error);
+    }
     if (rc != HF_OK) {
         hf_client_close(c);
         return rc;
@@ -508,6 +537,7 @@ void hf_client_close(struct hf_client *c)
     }
     client_drop_consumers(c);
     finder_done(&c->finder);
+    login_done(&c->login);
     arena_done(&c->arena);
     free(c);
 }

@@ -52,6 +52,9 @@ struct client_answer {
         struct hf_heartbeat heartbeat;
         struct hf_topics topics;
         struct hf_redrives redrives;
+        struct hf_users users;
+        struct hf_tokens tokens;
+        struct hf_grants grants;
     };
     struct arena arena;
 };
@@ -100,6 +103,7 @@ enum session_state { SESSION_NONE, SESSION_OPENING, SESSION_OPEN };
 
 struct hf_client {
     struct finder finder;
+    struct login login;
     char name[LIMIT_ACTOR + 1];
     int64_t timeout_ms;
     bool unnumbered;

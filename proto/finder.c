@@ -9,7 +9,8 @@
 #define ARENA_BYTES (1u << 20)
 
 void finder_init(struct finder *f, uint64_t *next_id, const char *actor,
-                 bool release_on_close, const struct finder_events *events, void *ctx)
+                 bool release_on_close, struct login *login_as,
+                 const struct finder_events *events, void *ctx)
 {
     memset(f, 0, sizeof *f);
     for (unsigned i = 0; i < FINDER_NODES_MAX; i++) {
@@ -20,6 +21,7 @@ void finder_init(struct finder *f, uint64_t *next_id, const char *actor,
     f->next_id = next_id;
     f->actor = actor;
     f->release_on_close = release_on_close;
+    f->login_as = login_as;
     f->events = events;
     f->ctx = ctx;
     arena_init(&f->arena, ARENA_BYTES);
@@ -29,6 +31,10 @@ void finder_done(struct finder *f)
 {
     for (unsigned i = 0; i < FINDER_NODES_MAX; i++) {
         link_close(&f->nodes[i].link);
+        if (f->nodes[i].login != NULL) {
+            secret_wipe(f->nodes[i].login, sizeof *f->nodes[i].login);
+            free(f->nodes[i].login);
+        }
     }
     arena_done(&f->arena);
 }
@@ -90,6 +96,17 @@ static void ask_status(struct finder *f, struct finder_node *n, int64_t now_ms)
     struct op_request request = {.op = OP_NODE_STATUS};
 
     n->status_id = ask(f, n, &request, now_ms);
+}
+
+/* Wiped: it holds what a password was made into. */
+static void forget_login(struct finder_node *n)
+{
+    if (n->login != NULL) {
+        secret_wipe(n->login, sizeof *n->login);
+        free(n->login);
+        n->login = NULL;
+    }
+    n->login_id = 0;
 }
 
 static void greet(struct finder *f, struct finder_node *n, int64_t now_ms)
@@ -210,6 +227,7 @@ void finder_lose(struct finder *f, unsigned node, int64_t now_ms, const char *wh
         snprintf(n->why, sizeof n->why, "%s", why);
     }
     link_close(&n->link);
+    forget_login(n);
     n->greeted = false;
     n->hello_id = 0;
     n->status_id = 0;
@@ -394,6 +412,89 @@ static void on_said(struct finder *f, unsigned node, uint64_t id, uint64_t leade
     }
 }
 
+/* ---- logins ---- */
+
+static void deny(struct finder *f, unsigned node, bool final, const char *why,
+                 int64_t now_ms)
+{
+    finder_lose(f, node, now_ms, why);
+    f->nodes[node].try_ms = now_ms + FINDER_HELLO_MS;
+    if (final) {
+        f->events->denied(f->ctx, node);
+    }
+}
+
+/* Another step of the exchange goes out, or it is over. */
+static void go_on_login(struct finder *f, unsigned node, enum login_result result,
+                        struct op_request *request, bool final, const char *why,
+                        int64_t now_ms)
+{
+    struct finder_node *n = &f->nodes[node];
+
+    switch (result) {
+    case LOGIN_MORE:
+        n->login_id = ask(f, n, request, now_ms);
+        if (n->login_id == 0) {
+            finder_lose(f, node, now_ms, "out of memory");
+        }
+        break;
+    case LOGIN_DONE:
+        forget_login(n);
+        n->greeted = true;
+        n->ask_ms = now_ms + FINDER_PACE_MS;
+        ask_status(f, n, now_ms); /* who leads, now that it may be believed */
+        break;
+    default:
+        deny(f, node, final, why, now_ms);
+        break;
+    }
+}
+
+static void begin_login(struct finder *f, unsigned node,
+                        const struct op_hello_reply *hello, int64_t now_ms)
+{
+    struct finder_node *n = &f->nodes[node];
+    struct op_request request;
+    char why[FINDER_WHY] = "";
+    enum login_result result;
+
+    n->leads = hello->leader_id != 0 && hello->leader_id == hello->node;
+    if (!n->leads && f->leader < 0) {
+        finder_hint(f, hello->leader, now_ms);
+    }
+    n->login = calloc(1, sizeof *n->login);
+    if (n->login == NULL) {
+        finder_lose(f, node, now_ms, "out of memory");
+        return;
+    }
+    result = login_begin(f->login_as, n->login, hello->auth, link_is_private(&n->link),
+                         &request, why, sizeof why);
+    go_on_login(f, node, result, &request, true, why, now_ms);
+}
+
+/* A node that lags may not know of a new user yet: only the leader's word is final. */
+static void on_login(struct finder *f, unsigned node, struct slice message,
+                     int64_t now_ms)
+{
+    struct finder_node *n = &f->nodes[node];
+    struct op_request request;
+    struct op_reply reply;
+    char why[FINDER_WHY] = "";
+    enum login_result result;
+
+    arena_reset(&f->arena);
+    if (op_decode_reply(message, n->login->op, &f->arena, &reply) != HF_OK) {
+        finder_lose(f, node, now_ms, "it does not speak this protocol");
+        return;
+    }
+    if (reply.error.status != HF_OK && reply.error.status != HF_E_AUTH_FAILED) {
+        finder_lose(f, node, now_ms, status_name(reply.error.status));
+        return; /* starting, or busy */
+    }
+    result = login_step(f->login_as, n->login, &reply, &request, why, sizeof why);
+    go_on_login(f, node, result, &request, n->leads, why, now_ms);
+}
+
 static void on_hello(struct finder *f, unsigned node, const struct op_reply *reply,
                      int64_t now_ms)
 {
@@ -403,6 +504,10 @@ static void on_hello(struct finder *f, unsigned node, const struct op_reply *rep
     if (reply->error.status != HF_OK) {
         finder_lose(f, node, now_ms, status_name(reply->error.status));
         n->try_ms = now_ms + FINDER_HELLO_MS;
+        return;
+    }
+    if (hello->auth.len > 0) {
+        begin_login(f, node, hello, now_ms);
         return;
     }
     n->greeted = true;
@@ -434,6 +539,11 @@ bool finder_on_message(struct finder *f, unsigned node, uint64_t id,
 
     if (id == 0) {
         return false;
+    }
+    if (id == n->login_id) {
+        n->login_id = 0;
+        on_login(f, node, message, now_ms);
+        return true;
     }
     if (id == n->hello_id) {
         op = OP_HELLO;

@@ -21,6 +21,7 @@
 
 #include "proto/limits.h"
 #include "proto/link.h"
+#include "proto/login.h"
 
 #define FINDER_NODES_MAX     32u
 #define FINDER_PACE_MS       50
@@ -34,18 +35,21 @@
 #define FINDER_HELLO_MS      2000 /* a node that does not greet by then is tried anew */
 #define FINDER_IDLE_MS       2000 /* links that nobody needs are closed after this */
 #define FINDER_LEARN_MS      30000 /* how often the leader is asked for the members */
-#define FINDER_WHY           96
+#define FINDER_WHY           160
 
 struct finder_node {
     bool used;
+    bool leads;   /* it said so when it was greeted; only until the login is done */
     bool named;   /* by the caller; others were learned and may be forgotten */
-    bool greeted; /* HELLO was answered on this link */
+    bool greeted; /* HELLO was answered on this link, and the login done if one is wanted */
     char address[LIMIT_ADDRESS + 1];
     uint64_t node; /* its id; 0 until it said */
     struct link link;
     uint64_t hello_id; /* questions that are out, 0 = none */
     uint64_t status_id;
     uint64_t ping_id;
+    uint64_t login_id;
+    struct login_exchange *login; /* under way, else NULL */
     int64_t asked_ms; /* when the last of them was asked */
     int64_t ping_ms;
     int64_t try_ms;       /* connect no sooner */
@@ -69,6 +73,9 @@ struct finder_events {
     void (*lost)(void *ctx, unsigned node);
     /* This node leads now. */
     void (*leads)(void *ctx, unsigned node);
+    /* A node that leads, or any if there is nothing to log in with, did not let us in;
+     * nodes[node].why says why. Its link is closed already. */
+    void (*denied)(void *ctx, unsigned node);
 };
 
 struct finder {
@@ -84,14 +91,16 @@ struct finder {
     uint64_t *next_id; /* request ids are shared with the client's calls */
     const char *actor; /* for HELLO */
     bool release_on_close;
+    struct login *login_as;
     const struct finder_events *events;
     void *ctx;
     struct arena arena;
 };
 
-/* next_id and actor are borrowed as long as the finder lives. */
+/* next_id, actor and login_as are borrowed as long as the finder lives. */
 void finder_init(struct finder *f, uint64_t *next_id, const char *actor,
-                 bool release_on_close, const struct finder_events *events, void *ctx);
+                 bool release_on_close, struct login *login_as,
+                 const struct finder_events *events, void *ctx);
 /* Closes every link; no event is raised. */
 void finder_done(struct finder *f);
 

@@ -196,6 +196,11 @@ struct hf_options {
     int unnumbered;        /* sends are not numbered: a lost answer ends as
                               HF_E_UNKNOWN_OUTCOME */
     unsigned inflight_max; /* requests on the wire at once, 1..512, default 256 */
+    /* For a cluster that wants a login: a user and password (the password itself is
+     * never sent), or a token (sent over TLS and on this machine only). Copied. */
+    const char *user;
+    const char *password;
+    const char *token;
 };
 
 /* The defaults. */
@@ -1037,6 +1042,87 @@ HF_API size_t hf_pending(const struct hf_client *client);
 struct pollfd;
 HF_API int hf_poll(struct hf_client *client, struct pollfd *fds, size_t count,
                    int64_t timeout_ms);
+
+/* ---- users: who may do what, in a cluster whose nodes run with auth = yes ---- */
+
+enum hf_right {
+    HF_RIGHT_SEND = 1,
+    HF_RIGHT_RECEIVE = 2, /* and settle, look at messages and counts */
+    HF_RIGHT_MANAGE = 4,  /* create, change, delete, purge, pause; schedules, redrives */
+    HF_RIGHT_CLUSTER = 8  /* members and users; of the scope "*" only */
+};
+
+struct hf_user {
+    struct hf_bytes name;
+    int password; /* it has one */
+    int disabled;
+    int64_t created_ms;
+};
+
+struct hf_users {
+    const struct hf_user *items; /* by name */
+    size_t count;
+    int more; /* there are further ones: ask again after the last name */
+};
+
+struct hf_token {
+    struct hf_bytes name;
+    int64_t created_ms;
+    int64_t expires_ms; /* 0 = never */
+};
+
+struct hf_tokens {
+    const struct hf_token *items; /* by name */
+    size_t count;
+    int more;
+};
+
+struct hf_grant {
+    struct hf_bytes scope;
+    unsigned rights; /* sum of enum hf_right */
+};
+
+struct hf_grants {
+    const struct hf_grant *items; /* by scope */
+    size_t count;
+    int more;
+};
+
+/* Create a user, or change it. password: NULL leaves a known user's as it is, and gives
+ * a new one none (it has tokens then). Only a verifier leaves this process. Whoever
+ * logged in with the former password loses its connections. *existed may be NULL. */
+HF_API int hf_user_set(struct hf_client *client, const char *user, const char *password,
+                       int disabled, int *existed, struct hf_error *error);
+/* With its tokens and grants; its connections end. HF_E_NOT_FOUND. */
+HF_API int hf_user_remove(struct hf_client *client, const char *user,
+                          struct hf_error *error);
+/* Those after `after` (NULL: from the first), at most limit (1..1000): hf_users_free. */
+HF_API int hf_user_list(struct hf_client *client, const char *after, unsigned limit,
+                        struct hf_users **out, struct hf_error *error);
+HF_API void hf_users_free(struct hf_users *users);
+
+#define HF_TOKEN_TEXT 48
+/* Draw a token; it is written to `token` and known to nobody else. One of the same name
+ * is replaced. expires_ms: Unix ms, 0 = never. After HF_E_UNKNOWN_OUTCOME it may or may
+ * not be good. HF_E_NOT_FOUND. */
+HF_API int hf_token_create(struct hf_client *client, const char *user, const char *name,
+                           int64_t expires_ms, char token[HF_TOKEN_TEXT],
+                           struct hf_error *error);
+HF_API int hf_token_revoke(struct hf_client *client, const char *user, const char *name,
+                           struct hf_error *error);
+HF_API int hf_token_list(struct hf_client *client, const char *user, const char *after,
+                         unsigned limit, struct hf_tokens **out,
+                         struct hf_error *error);
+HF_API void hf_tokens_free(struct hf_tokens *tokens);
+
+/* scope: a queue or topic, or the beginning of names and a star. rights: a sum of enum
+ * hf_right, in place of what was granted with this scope; 0 takes it back. */
+HF_API int hf_grant_set(struct hf_client *client, const char *user, const char *scope,
+                        unsigned rights, struct hf_error *error);
+HF_API int hf_grant_list(struct hf_client *client, const char *user, const char *after,
+                         unsigned limit, struct hf_grants **out,
+                         struct hf_error *error);
+HF_API void hf_grants_free(struct hf_grants *grants);
 
 #ifdef __cplusplus
 }

@@ -60,6 +60,9 @@ int link_on_poll(struct link *l, short revents, int64_t now_ms, char *why, size_
  * NULL when there is none. HF_E_PROTOCOL: the stream is broken. */
 int link_next(struct link *l, struct slice *message);
 
+/* Nobody else can read what goes over it: the other end is on this machine. */
+bool link_is_private(const struct link *l);
+
 /* Split HOST[:PORT]; HF_E_INVALID_ARGUMENT when it is neither, or does not fit. */
 int link_split(const char *address, char *host, size_t host_size, char *port,
                size_t port_size);

@@ -44,6 +44,29 @@ void answer_done(struct answer *a)
     memset(a, 0, sizeof *a);
 }
 
+static const char *login_token;
+
+void wire_set_token(const char *token)
+{
+    login_token = token;
+}
+
+/* If the node wants it and there is something to say. */
+static int wire_login(struct wire *w, const struct answer *hello)
+{
+    struct op_request request = {.op = OP_AUTH_TOKEN};
+    struct answer a = {0};
+    int rc;
+
+    if (hello->reply.hello.auth.len == 0 || login_token == NULL) {
+        return HF_OK;
+    }
+    request.auth_token.token = slice_text(login_token);
+    rc = wire_call(w, &request, 2000, &a);
+    answer_done(&a);
+    return rc;
+}
+
 static struct wire *wire_hello(uint16_t port, const char *actor, bool release,
                                bool stale)
 {
@@ -69,6 +92,9 @@ static struct wire *wire_hello(uint16_t port, const char *actor, bool release,
         hello.hello.actor = slice_text(actor);
     }
     rc = wire_call(w, &hello, 2000, &a);
+    if (rc == HF_OK) {
+        rc = wire_login(w, &a);
+    }
     answer_done(&a);
     if (rc != HF_OK) {
         wire_close(w);

@@ -30,6 +30,9 @@ struct answer {
 };
 void answer_done(struct answer *a);
 
+/* Log in with this token, wherever a node wants a login, from now on; NULL: do not.
+ * Borrowed. Set it before there are threads. */
+void wire_set_token(const char *token);
 /* Connect to loopback and say hello. NULL when that fails within 2 s. */
 struct wire *wire_open(uint16_t port, const char *actor);
 /* The same, asking the server to give the leases back when the connection closes. */
