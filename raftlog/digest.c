@@ -1,15 +1,15 @@
 /* digest.c: one number over every record of the state, in key order, independent of
  * pages and commits. */
+#include "raftlog/digest.h"
 #include "raftlog/state.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct digest {
     struct store_view *view;
     uint64_t index;
-    uint64_t hash;
-    const volatile bool *stop;
 };
 
 int machine_digest_begin(struct machine *m, struct digest **out)
@@ -63,32 +63,91 @@ static uint64_t hash_bytes(uint64_t hash, struct slice bytes)
     return hash;
 }
 
-static int hash_record(void *ctx, struct slice key, struct slice value)
+uint64_t digest_tree(uint64_t sum, enum store_tree tree)
 {
-    struct digest *d = ctx;
+    return fold(sum, (uint64_t)tree + 1);
+}
 
-    d->hash = hash_bytes(d->hash, key);
-    d->hash = hash_bytes(d->hash, value);
-    return d->stop != NULL && *d->stop ? HF_E_CLOSED : HF_OK;
+uint64_t digest_record(uint64_t sum, struct slice key, struct slice value)
+{
+    return hash_bytes(hash_bytes(sum, key), value);
+}
+
+/* A sum under way. */
+struct sum {
+    uint64_t value;
+    const volatile bool *stop;
+};
+
+static int sum_record(void *ctx, struct slice key, struct slice value)
+{
+    struct sum *s = ctx;
+
+    s->value = digest_record(s->value, key, value);
+    return s->stop != NULL && *s->stop ? HF_E_CLOSED : HF_OK;
+}
+
+static int sum_trees(struct store_view *view, uint32_t trees, struct sum *s)
+{
+    int rc = HF_OK;
+
+    s->value = 0;
+    for (uint32_t tree = 0; tree < trees && rc == HF_OK; tree++) {
+        s->value = digest_tree(s->value, (enum store_tree)tree);
+        rc = store_view_each(view, (enum store_tree)tree, sum_record, s);
+    }
+    return rc;
 }
 
 int digest_run(struct digest *d, uint64_t *index, uint64_t *value,
                const volatile bool *stop)
 {
-    d->stop = stop;
-    d->hash = 0;
-    for (int tree = 0; tree < STORE_TREES; tree++) {
-        int rc;
+    struct sum s = {.stop = stop};
+    int rc = sum_trees(d->view, STORE_TREES, &s);
 
-        d->hash = fold(d->hash, (uint64_t)tree + 1);
-        rc = store_view_each(d->view, (enum store_tree)tree, hash_record, d);
-        if (rc != HF_OK) {
-            return rc;
-        }
+    if (rc == HF_OK) {
+        *index = d->index;
+        *value = s.value;
     }
-    *index = d->index;
-    *value = d->hash;
-    return HF_OK;
+    return rc;
+}
+
+static int refuse_record(void *ctx, struct slice key, struct slice value)
+{
+    (void)ctx;
+    (void)key;
+    (void)value;
+    return HF_E_CORRUPT;
+}
+
+int digest_of_dir(const char *dir, uint32_t trees, uint64_t *sum, char *why,
+                  size_t size)
+{
+    struct sum s = {.stop = NULL};
+    struct store_view *view;
+    struct store *store;
+    uint64_t index;
+    uint64_t term;
+    int rc = store_open(dir, 0, &store, &index, &term, why, size);
+
+    if (rc != HF_OK) {
+        return rc;
+    }
+    rc = store_view_open(store, &view);
+    if (rc == HF_OK) {
+        rc = sum_trees(view, trees, &s);
+        for (uint32_t tree = trees; tree < STORE_TREES && rc == HF_OK; tree++) {
+            rc = store_view_each(view, (enum store_tree)tree, refuse_record, NULL);
+        }
+        store_view_close(view);
+    }
+    store_close(store);
+    if (rc != HF_OK) {
+        (void)snprintf(why, size, "the state in %s cannot be read: %s", dir,
+                       status_text(rc));
+    }
+    *sum = s.value;
+    return rc;
 }
 
 void machine_digest_end(struct machine *m, struct digest *d)

@@ -185,6 +185,13 @@ int driver_found(const struct driver_config *config, const struct membership *m)
     return journal_found(&journal, m);
 }
 
+int driver_seed(const struct driver_config *config, const struct snapshot_mark *mark)
+{
+    struct journal_config journal = journal_config_of(config, NULL);
+
+    return journal_seed(&journal, mark);
+}
+
 static int start_core(struct driver *d, char *why, size_t size)
 {
     struct core_state state = {

@@ -76,6 +76,11 @@ struct driver_config {
  * term 1 and no vote. HF_E_CONFLICT: the disk holds a log. */
 int driver_found(const struct driver_config *config, const struct membership *m);
 
+/* Begin the log of an empty disk behind a state (mark->index, mark->term) that is the
+ * first of a new cluster with the members of the mark, durably. HF_E_CONFLICT: the disk
+ * holds a log. */
+int driver_seed(const struct driver_config *config, const struct snapshot_mark *mark);
+
 /* Load log, vote and snapshot mark, and start. `applied` is the index up to which the
  * state machine's state is durable; a state that is behind the log's first entry is
  * refused, entries above it are applied again. A log that ends before the state (its

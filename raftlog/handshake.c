@@ -72,6 +72,7 @@ int handshake_prove(const struct handshake_self *self,
     bytes_put_u64(proof + 16, self->disk_id);
     bytes_put_u64(proof + 24, wanted->disk_id);
     hash_text(self->cluster, proof + 32);
+    bytes_put_u64(proof + 96, self->cluster_id);
     if (getrandom(proof + 64, HASH_BYTES, 0) != (ssize_t)HASH_BYTES) {
         return HF_E_IO;
     }
@@ -85,7 +86,11 @@ static enum handshake_status judge(const struct handshake_self *self,
                                    const uint8_t *proof)
 {
     uint64_t wanted_disk = bytes_get_u64(proof + 24);
+    uint64_t origin = bytes_get_u64(proof + 96);
 
+    if (origin != 0 && self->cluster_id != 0 && origin != self->cluster_id) {
+        return HANDSHAKE_OTHER_ORIGIN;
+    }
     if (bytes_get_u16(proof + 12) == self->node) {
         return HANDSHAKE_SAME_NODE;
     }
@@ -127,6 +132,7 @@ int handshake_check_proof(const struct handshake_self *self,
     peer->purpose = (enum handshake_purpose)purpose;
     peer->node = bytes_get_u16(proof + 12);
     peer->disk_id = bytes_get_u64(proof + 16);
+    peer->cluster_id = bytes_get_u64(proof + 96);
     *status = judge(self, proof);
     return HF_OK;
 }
@@ -145,6 +151,7 @@ void handshake_answer(const struct handshake_self *self,
     }
     bytes_put_u16(answer + 6, (uint16_t)self->node);
     bytes_put_u64(answer + 8, self->disk_id);
+    bytes_put_u64(answer + 16, self->cluster_id);
     sign(self->secret, "acceptor", challenge, proof, HANDSHAKE_PROOF_BYTES, answer,
          ANSWER_SIGNED_BYTES, answer + ANSWER_SIGNED_BYTES);
 }
@@ -170,6 +177,7 @@ int handshake_check_answer(const struct handshake_self *self,
     peer->purpose = (enum handshake_purpose)bytes_get_u32(proof + 8);
     peer->node = bytes_get_u16(answer + 6);
     peer->disk_id = bytes_get_u64(answer + 8);
+    peer->cluster_id = bytes_get_u64(answer + 16);
     return HF_OK;
 }
 
@@ -184,6 +192,9 @@ const char *handshake_text(enum handshake_status status)
         [HANDSHAKE_SAME_NODE] = "both nodes have the same number",
         [HANDSHAKE_REMOVED] = "this node's disk is not a member any more",
         [HANDSHAKE_BUSY] = "the node has no room for another connection",
+        [HANDSHAKE_OTHER_ORIGIN] =
+            "it belongs to another cluster of this name, founded, restored or rescued "
+            "apart",
     };
 
     return status < HANDSHAKE_STATUSES ? texts[status] : "an unknown reason";

@@ -17,14 +17,15 @@
  *     24  u64  disk id it wants; 0 = any (knocks only)
  *     32       hash of the cluster's name (32)
  *     64       nonce (32)
- *     96       reserved (48), zero
+ *     96  u64  cluster id of the dialer; 0 = it belongs to none yet
+ *    104       reserved (40), zero
  *    144       HMAC of "dialer", the challenge, bytes 0..143
  *   ANSWER, acceptor to dialer, 56 bytes
  *      0  u32  magic "HFN1"
  *      4  u16  status, see enum handshake_status
  *      6  u16  node number of the acceptor
  *      8  u64  disk id of the acceptor
- *     16  u64  reserved, zero
+ *     16  u64  cluster id of the acceptor; 0 = it belongs to none yet
  *     24       HMAC of "acceptor", the challenge, the proof, bytes 0..23
  *
  * The answer to a proof that does not hold carries no HMAC (zeros): it is a hint for a
@@ -54,6 +55,7 @@ enum handshake_status {
     HANDSHAKE_SAME_NODE,     /* the dialer claims the acceptor's own node number */
     HANDSHAKE_REMOVED,       /* a leader: the dialer's disk is not a member any more */
     HANDSHAKE_BUSY,          /* no room for another such connection */
+    HANDSHAKE_OTHER_ORIGIN,  /* members of two clusters that have one name */
     HANDSHAKE_STATUSES
 };
 
@@ -63,12 +65,14 @@ struct handshake_self {
     const char *secret;
     uint64_t node;
     uint64_t disk_id;
+    uint64_t cluster_id;
 };
 
 struct handshake_peer {
     enum handshake_purpose purpose;
     uint64_t node;
     uint64_t disk_id;
+    uint64_t cluster_id; /* what it said; of no meaning in what is wanted */
 };
 
 /* Acceptor. */

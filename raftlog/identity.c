@@ -5,6 +5,7 @@
 
 #include "proto/check.h"
 #include "proto/crc32c.h"
+#include "proto/secret.h"
 #include "raftlog/bytes.h"
 
 #include <inttypes.h>
@@ -12,9 +13,9 @@
 #include <sys/random.h>
 
 #define IDENTITY_MAGIC   0x48464944u
-#define IDENTITY_VERSION 1u
+#define IDENTITY_VERSION 2u
 #define IDENTITY_RECORD_BYTES                                                          \
-    (64u + IDENTITY_CLUSTER_BYTES + MEMBERS_MAX * (9u + DRIVER_ADDRESS_BYTES))
+    (72u + IDENTITY_CLUSTER_BYTES + MEMBERS_MAX * (9u + DRIVER_ADDRESS_BYTES))
 
 uint64_t identity_raft_id(uint64_t node, uint64_t disk_id)
 {
@@ -27,6 +28,20 @@ uint64_t identity_raft_id(uint64_t node, uint64_t disk_id)
 uint64_t identity_node_of(uint64_t raft_id)
 {
     return raft_id & 0xffffu;
+}
+
+uint64_t identity_cluster_id(const struct membership *founding)
+{
+    uint8_t ids[8 * MEMBERS_MAX];
+    uint8_t hash[SECRET_HASH_BYTES];
+    uint64_t id;
+
+    for (uint32_t i = 0; i < founding->count; i++) {
+        bytes_put_u64(ids + 8 * i, founding->members[i].raft_id);
+    }
+    secret_hash(slice_of(ids, 8 * founding->count), hash);
+    id = bytes_get_u64(hash);
+    return id != 0 ? id : 1;
 }
 
 size_t identity_encode(const struct identity *id, uint8_t *out, size_t capacity)
@@ -45,6 +60,7 @@ size_t identity_encode(const struct identity *id, uint8_t *out, size_t capacity)
         bytes_write_u64(&w, id->founding.members[i].raft_id);
         bytes_write_text(&w, id->founding.members[i].address);
     }
+    bytes_write_u64(&w, id->cluster_id);
     bytes_write_u32(&w, w.failed ? 0 : crc32c(0, out, w.len));
     return w.failed ? 0 : w.len;
 }
@@ -54,6 +70,7 @@ int identity_decode(const uint8_t *data, size_t len, struct identity *out)
     struct bytes_reader r = {.data = data, .len = len};
     struct identity id = {0};
     uint32_t version_node;
+    uint32_t version;
     uint32_t i;
 
     if (len < 8 || bytes_get_u32(data + len - 4) != crc32c(0, data, len - 4)) {
@@ -63,13 +80,14 @@ int identity_decode(const uint8_t *data, size_t len, struct identity *out)
         return HF_E_CORRUPT;
     }
     version_node = bytes_read_u32(&r);
+    version = version_node >> 16;
     id.node = version_node & 0xffffu;
     id.generation = bytes_read_u64(&r);
     id.disk_id = bytes_read_u64(&r);
     id.state = (enum identity_state)bytes_read_u8(&r);
     bytes_read_text(&r, id.cluster, sizeof id.cluster);
     id.founding.count = bytes_read_u8(&r);
-    if (version_node >> 16 != IDENTITY_VERSION || id.node == 0 ||
+    if (version < 1 || version > IDENTITY_VERSION || id.node == 0 ||
         id.state > IDENTITY_MEMBER || id.founding.count > MEMBERS_MAX) {
         return HF_E_CORRUPT;
     }
@@ -78,6 +96,11 @@ int identity_decode(const uint8_t *data, size_t len, struct identity *out)
         id.founding.members[i].role = MEMBER_VOTER;
         bytes_read_text(&r, id.founding.members[i].address,
                         sizeof id.founding.members[i].address);
+    }
+    if (version >= 2) {
+        id.cluster_id = bytes_read_u64(&r);
+    } else if (id.founding.count > 0) {
+        id.cluster_id = identity_cluster_id(&id.founding);
     }
     if (r.failed || r.at + 4 != len) {
         return HF_E_CORRUPT;
@@ -147,6 +170,13 @@ static int identity_read(const struct disk *disk, struct identity *out)
     return damaged ? HF_E_CORRUPT : HF_E_MESSAGE_NOT_FOUND;
 }
 
+bool identity_exists(const struct disk *disk)
+{
+    struct identity ignored;
+
+    return identity_read(disk, &ignored) != HF_E_MESSAGE_NOT_FOUND;
+}
+
 static int identity_make(const struct disk *disk, const char *cluster, uint64_t node,
                          struct identity *out)
 {
@@ -213,33 +243,49 @@ int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
     return HF_OK;
 }
 
+/* `next` as the record; on failure nothing of `id` changed. */
+static int identity_become(const struct disk *disk, struct identity *id,
+                           struct identity *next)
+{
+    int rc = identity_write(disk, next);
+
+    if (rc == HF_OK) {
+        *id = *next;
+    }
+    return rc;
+}
+
 int identity_set_state(const struct disk *disk, struct identity *id,
                        enum identity_state state)
 {
     struct identity next = *id;
-    int rc;
 
     next.state = state;
-    rc = identity_write(disk, &next);
-    if (rc == HF_OK) {
-        *id = next;
+    if (state == IDENTITY_BLANK) {
+        next.cluster_id = 0;
     }
-    return rc;
+    return identity_become(disk, id, &next);
+}
+
+int identity_set_joining(const struct disk *disk, struct identity *id,
+                         uint64_t cluster_id)
+{
+    struct identity next = *id;
+
+    next.state = IDENTITY_JOINING;
+    next.cluster_id = cluster_id;
+    return identity_become(disk, id, &next);
 }
 
 int identity_set_founded(const struct disk *disk, struct identity *id,
                          const struct membership *founding)
 {
     struct identity next = *id;
-    int rc;
 
     CHECK(founding->count <= MEMBERS_MAX);
 
     next.state = IDENTITY_MEMBER;
     next.founding = *founding;
-    rc = identity_write(disk, &next);
-    if (rc == HF_OK) {
-        *id = next;
-    }
-    return rc;
+    next.cluster_id = identity_cluster_id(founding);
+    return identity_become(disk, id, &next);
 }

@@ -15,7 +15,7 @@
  * generation that is whole counts:
  *
  *     0  u32  magic "HFID"
- *     4  u16  version = 1
+ *     4  u16  version = 2
  *     6  u16  node number
  *     8  u64  generation, grows by one with each write
  *    16  u64  disk id, random, made at the first start
@@ -23,9 +23,14 @@
  *    25  u8   length of the cluster name, then the name
  *     .  u8   count of founding members (0 = this disk did not found), then for each
  *             u64 raft id, u8 length of the address, address
+ *     .  u64  cluster id (version 1 has none; it follows from the founding members)
  *     .  u32  CRC-32C over everything before it
  *
- * When the layout changes the version grows; an unknown version is refused. */
+ * When the layout changes the version grows; an unknown version is refused.
+ *
+ * The cluster id tells clusters of one name apart: it is made of the founding members'
+ * raft ids, so a cluster that was restored from a backup or rescued from a last
+ * survivor has another one, and the nodes of the former cluster are refused. */
 #ifndef HF_RAFTLOG_IDENTITY_H
 #define HF_RAFTLOG_IDENTITY_H
 
@@ -39,6 +44,7 @@ enum identity_state { IDENTITY_BLANK, IDENTITY_JOINING, IDENTITY_MEMBER };
 struct identity {
     uint64_t node;
     uint64_t disk_id;
+    uint64_t cluster_id; /* 0 = blank, or joined under a version without ids */
     uint64_t generation;
     enum identity_state state;
     char cluster[IDENTITY_CLUSTER_BYTES];
@@ -50,6 +56,12 @@ struct identity {
 uint64_t identity_raft_id(uint64_t node, uint64_t disk_id);
 uint64_t identity_node_of(uint64_t raft_id);
 
+/* Of the cluster that these founded. Never 0. */
+uint64_t identity_cluster_id(const struct membership *founding);
+
+/* Is there a copy, damaged or not? */
+bool identity_exists(const struct disk *disk);
+
 /* Read the identity of a disk, or make one (a fresh random disk id, BLANK) and write it
  * durably. HF_E_CONFLICT: the disk belongs to another cluster or node. HF_E_CORRUPT:
  * both copies are damaged. HF_E_IO, HF_E_NO_SPACE. `why` (size bytes) then says what is
@@ -60,6 +72,10 @@ int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
 /* Change the state, durably. On failure nothing of `id` changed. */
 int identity_set_state(const struct disk *disk, struct identity *id,
                        enum identity_state state);
+
+/* State JOINING, in the cluster of this id, durably. */
+int identity_set_joining(const struct disk *disk, struct identity *id,
+                         uint64_t cluster_id);
 
 /* State MEMBER together with the founding membership, durably. */
 int identity_set_founded(const struct disk *disk, struct identity *id,

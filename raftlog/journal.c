@@ -84,31 +84,27 @@ void journal_membership_at(const struct journal *j, uint64_t index,
 
 /* ---- founding ---- */
 
-int journal_found(const struct journal_config *config, const struct membership *m)
+/* A disk without log, vote and mark; its vote and mark are opened. HF_E_CONFLICT: it has
+ * them. */
+static int open_blank(const struct journal_config *config, struct vote *vote,
+                      struct snapmark *mark, uint32_t *segment)
 {
     char why[512];
-    uint8_t payload[MEMBERSHIP_BYTES_MAX];
-    struct record first = {
-        .type = RECORD_CHANGE, .index = 1, .term = 1, .payload = payload};
-    struct snapmark mark = {0};
-    struct vote vote;
     struct wal *wal;
     struct wal_config wal_config = {
         .disk = config->disk, .log_id = config->log_id, .may_be_empty = true};
-    uint32_t segment;
     bool empty;
-    int rc;
+    int rc = vote_open(vote, config->disk, config->log_id, why, sizeof why);
 
-    rc = vote_open(&vote, config->disk, config->log_id, why, sizeof why);
     if (rc == HF_OK) {
-        rc = snapmark_open(&mark, config->disk, config->log_id, UINT64_MAX, why,
+        rc = snapmark_open(mark, config->disk, config->log_id, UINT64_MAX, why,
                            sizeof why);
     }
     if (rc != HF_OK) {
         return rc;
     }
-    if (vote.log_begun || vote.term > 1 || vote.voted_for != 0 ||
-        mark.mark.index != 0) {
+    if (vote->log_begun || vote->term > 1 || vote->voted_for != 0 ||
+        mark->mark.index != 0) {
         return HF_E_CONFLICT;
     }
     rc = wal_open(&wal_config, &wal, why, sizeof why);
@@ -116,10 +112,23 @@ int journal_found(const struct journal_config *config, const struct membership *
         return rc;
     }
     empty = wal_last(wal) == 0;
-    segment = wal_segment_of(wal, 1);
+    *segment = wal_segment_of(wal, 1);
     wal_close(wal);
-    if (!empty) {
-        return HF_E_CONFLICT;
+    return empty ? HF_OK : HF_E_CONFLICT;
+}
+
+int journal_found(const struct journal_config *config, const struct membership *m)
+{
+    uint8_t payload[MEMBERSHIP_BYTES_MAX];
+    struct record first = {
+        .type = RECORD_CHANGE, .index = 1, .term = 1, .payload = payload};
+    struct snapmark mark = {0};
+    struct vote vote;
+    uint32_t segment;
+    int rc = open_blank(config, &vote, &mark, &segment);
+
+    if (rc != HF_OK) {
+        return rc;
     }
     /* The vote first: a log without one is refused, a vote without a log may be founded
      * again. */
@@ -134,6 +143,25 @@ int journal_found(const struct journal_config *config, const struct membership *
     }
     if (rc == HF_OK) {
         rc = vote_write(&vote, 1, 0, true);
+    }
+    return rc;
+}
+
+int journal_seed(const struct journal_config *config, const struct snapshot_mark *mark)
+{
+    struct snapmark blank = {0};
+    struct vote vote;
+    uint32_t segment;
+    int rc = open_blank(config, &vote, &blank, &segment);
+
+    if (rc == HF_OK) {
+        rc = vote_write(&vote, mark->term, 0, false);
+    }
+    if (rc == HF_OK) {
+        rc = snapmark_write(&blank, mark, segment, true);
+    }
+    if (rc == HF_OK) {
+        rc = wal_begin(config->disk, config->log_id, segment, mark->index + 1, NULL);
     }
     return rc;
 }

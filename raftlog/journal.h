@@ -45,6 +45,11 @@ struct journal {
  */
 int journal_found(const struct journal_config *config, const struct membership *m);
 
+/* Begin a log behind a state that a new cluster is founded on, durably: the mark of that
+ * state, no vote in its term. The same failures; dying in the middle of it leaves a disk
+ * that has to be cleared first. */
+int journal_seed(const struct journal_config *config, const struct snapshot_mark *mark);
+
 /* `applied`: what the state on disk holds. *behind: the log ends before it.
  * HF_E_CORRUPT, HF_E_IO, HF_E_MEMORY_LOW; `why` (size bytes) says what is wrong and
  * what to do. */

@@ -211,6 +211,8 @@ uint64_t export_term(const struct export *e);
 /* Any thread: write the whole stream (header, records, checksums, trailer) to fd.
  * Bounded memory. Stops early with HF_E_CLOSED when *stop becomes true. */
 int export_run(struct export *e, int fd, const volatile bool *stop);
+/* After a run: the digest of what was written, as digest_run would tell it. */
+uint64_t export_digest(const struct export *e);
 void machine_export_end(struct machine *m, struct export *e);
 
 /* Any thread: build a fresh state directory from a stream; verify it; sync it; leave a

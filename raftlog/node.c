@@ -151,6 +151,7 @@ int node_found(struct raftlog *r, const struct membership *m)
         rc = identity_set_founded(&disk, &r->identity, m);
     }
     if (rc == HF_OK) {
+        peer_net_set_cluster(r->net, r->identity.cluster_id);
         rc = node_open_driver(r, why, sizeof why);
     }
     if (rc != HF_OK) {
@@ -160,13 +161,45 @@ int node_found(struct raftlog *r, const struct membership *m)
     return rc;
 }
 
-int node_join(struct raftlog *r)
+int node_seed(struct raftlog *r, const struct seed *seed, char *why, size_t size)
+{
+    struct driver_config config = node_driver_config(r);
+    struct disk disk = disk_posix_disk(r->disk);
+    struct snapshot_mark mark = {
+        .index = seed->index, .term = seed->term, .membership_index = seed->index};
+    struct roster_entry self = {.raft_id = r->raft_id,
+                                .node = r->config.node,
+                                .disk_id = r->identity.disk_id,
+                                .generation = 1,
+                                .role = MEMBER_VOTER};
+    int rc;
+
+    (void)snprintf(self.peer_address, sizeof self.peer_address, "%s", r->advertised);
+    (void)snprintf(self.client_address, sizeof self.client_address, "%s",
+                   r->config.client_address);
+    rc = roster_pack(&self, &mark.membership.members[0]);
+    if (rc == HF_OK) {
+        mark.membership.count = 1;
+        rc = driver_seed(&config, &mark);
+    }
+    if (rc == HF_OK) {
+        rc = identity_set_founded(&disk, &r->identity, &mark.membership);
+    }
+    if (rc != HF_OK) {
+        (void)snprintf(why, size, "no cluster can be founded on the state in %s: %s",
+                       r->config.dir, status_text(rc));
+    }
+    return rc;
+}
+
+int node_join(struct raftlog *r, uint64_t cluster_id)
 {
     struct disk disk = disk_posix_disk(r->disk);
     char why[512] = "the disk cannot be written";
-    int rc = identity_set_state(&disk, &r->identity, IDENTITY_JOINING);
+    int rc = identity_set_joining(&disk, &r->identity, cluster_id);
 
     if (rc == HF_OK) {
+        peer_net_set_cluster(r->net, cluster_id);
         rc = node_open_driver(r, why, sizeof why);
     }
     if (rc != HF_OK) {
@@ -324,6 +357,7 @@ void node_on_tick(uv_timer_t *timer)
         member_tick(r);
     }
     replica_tick(r);
+    copy_tick(r);
     applier_tick(r);
     watch_tick(r, now);
     if (!r->failed && r->phase != NODE_RUNNING) {

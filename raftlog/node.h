@@ -10,6 +10,7 @@
  *   welcome.c      links between nodes: who is let in, knocks, founding
  *   member.c       changes of the membership and of leadership
  *   replica.c      state transfers in both directions
+ *   copy.c         backups
  *
  * The driver must not be called from inside its own callbacks, so these only note what
  * happened (`due`), and node_turn, at the end of each turn of the loop, acts on it. */
@@ -25,6 +26,7 @@
 #include "raftlog/propose.h"
 #include "raftlog/raftlog.h"
 #include "raftlog/reform.h"
+#include "raftlog/seed.h"
 #include "raftlog/statedir.h"
 #include "raftlog/transfer.h"
 
@@ -187,6 +189,9 @@ struct raftlog {
     bool staged;
     uint64_t staged_term;
     struct snapshot_mark staged_mark;
+    /* copy.c */
+    struct raftlog_copy *copy; /* NULL once its file is closed */
+
     uint64_t garbage[NODE_REMOVED_DIRS]; /* state directories to remove on a worker */
     uint32_t garbage_count;
     bool garbage_busy;
@@ -208,9 +213,12 @@ int64_t node_wall(const struct raftlog *r);
 int node_open_driver(struct raftlog *r, char *why, size_t size);
 /* Write the founding membership to this blank disk and start. A failure is fatal. */
 int node_found(struct raftlog *r, const struct membership *m);
-/* Start as a member that knows nobody: a leader has spoken to this blank disk. A
- * failure is fatal. */
-int node_join(struct raftlog *r);
+/* Write to this blank disk that it alone is a cluster whose first state is the one at
+ * `seed`. HF_OK or the status, with `why`. */
+int node_seed(struct raftlog *r, const struct seed *seed, char *why, size_t size);
+/* Start as a member that knows nobody: a leader of this cluster has spoken to this blank
+ * disk. A failure is fatal. */
+int node_join(struct raftlog *r, uint64_t cluster_id);
 /* After the first word of a leader: what the disk remembers now makes it a member. */
 void node_joined(struct raftlog *r);
 bool node_leads(const struct raftlog *r);
@@ -277,5 +285,12 @@ int replica_frame(struct raftlog *r, struct peer_link *l, uint32_t type,
 void replica_drained(struct raftlog *r, struct peer_link *l);
 void replica_closed(struct raftlog *r, struct peer_link *l);
 bool replica_admits(const struct raftlog *r);
+
+/* ---- copy.c ---- */
+
+void copy_tick(struct raftlog *r);
+void copy_stop(struct raftlog *r);
+/* It still reads the machine. */
+bool copy_busy(const struct raftlog *r);
 
 #endif

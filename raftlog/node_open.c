@@ -116,21 +116,42 @@ static void advertise(struct raftlog *r)
     (void)snprintf(r->advertised, sizeof r->advertised, "%s", address);
 }
 
+/* The identity is written before anything else: without it, log and state are of nobody
+ * known. A new one made beside them would have them removed. */
+static int check_nameless(struct raftlog *r, bool empty, char *why, size_t size)
+{
+    struct disk disk = disk_posix_disk(r->disk);
+
+    if (identity_exists(&disk) || (empty && !statedir_exists(r->config.dir))) {
+        return HF_OK;
+    }
+    (void)snprintf(
+        why, size,
+        "the data directory %s holds a log or a state, but the identity that goes with "
+        "them is gone: bring back its files identity.0 and identity.1, or remove the "
+        "data directory; the node then comes back as a new member",
+        r->config.dir);
+    return HF_E_CORRUPT;
+}
+
 /* What the identity says must fit to what is there. */
-static int open_identity(struct raftlog *r, char *why, size_t size)
+static int open_identity(struct raftlog *r, bool seeded, char *why, size_t size)
 {
     struct disk disk = disk_posix_disk(r->disk);
     bool empty = true;
-    int rc = identity_open(&disk, r->config.cluster, r->config.node, &r->identity, why,
-                           size);
+    int rc;
 
-    if (rc != HF_OK) {
-        return rc;
-    }
     (void)snprintf(why, size,
                    "the data directory %s cannot be read or written: check the disk",
                    r->config.dir);
     rc = disk_posix_is_empty(r->disk, &empty);
+    if (rc == HF_OK && !seeded) {
+        rc = check_nameless(r, empty, why, size);
+    }
+    if (rc == HF_OK) {
+        rc = identity_open(&disk, r->config.cluster, r->config.node, &r->identity, why,
+                           size);
+    }
     if (rc != HF_OK) {
         return rc;
     }
@@ -150,7 +171,7 @@ static int open_identity(struct raftlog *r, char *why, size_t size)
     if (rc == HF_OK && r->identity.state == IDENTITY_BLANK) {
         /* A founding that was cut short: this disk has not taken part in anything. */
         rc = disk_posix_clear(r->disk);
-        if (rc == HF_OK) {
+        if (rc == HF_OK && !seeded) {
             rc = statedir_clear(r->config.dir);
         }
     }
@@ -175,6 +196,67 @@ static int open_machine(struct raftlog *r, char *why, size_t size)
     return machine_open(&config, &r->machine, why, size);
 }
 
+/* The seed of a restored or rescued state, if this disk is to found on one: see seed.h.
+ * seed->index 0 = there is none. */
+static int open_seed(struct raftlog *r, struct seed *seed, char *why, size_t size)
+{
+    int rc = seed_read(r->config.dir, seed);
+
+    if (rc == HF_E_MESSAGE_NOT_FOUND) {
+        *seed = (struct seed){.index = 0};
+        return HF_OK;
+    }
+    if (rc != HF_OK) {
+        (void)snprintf(why, size,
+                       "the file %s/seed of a restored or rescued state cannot be "
+                       "used: %s: restore or rescue again",
+                       r->config.dir, status_text(rc));
+        return rc;
+    }
+    return HF_OK;
+}
+
+static int found_seed(struct raftlog *r, const struct seed *seed, char *why,
+                      size_t size)
+{
+    int rc = HF_OK;
+
+    if (r->identity.state == IDENTITY_BLANK) {
+        if (seed->kind == SEED_RESTORED && !r->config.bootstrap) {
+            (void)snprintf(
+                why, size,
+                "the data directory %s holds a state restored from a backup, which belongs "
+                "to no cluster yet: start this node with --bootstrap to found one on it",
+                r->config.dir);
+            return HF_E_CONFLICT;
+        }
+        if (machine_applied(r->machine) != seed->index) {
+            (void)snprintf(why, size,
+                           "the state in %s is not the one that was restored or "
+                           "rescued: restore or rescue again",
+                           r->config.dir);
+            return HF_E_CORRUPT;
+        }
+        rc = node_seed(r, seed, why, size);
+        if (rc == HF_OK) {
+            node_note(r, RAFTLOG_INFO,
+                      "founded the cluster \"%s\" (%016" PRIx64
+                      ") with this member alone, on the %s state at index %" PRIu64,
+                      r->config.cluster, r->identity.cluster_id,
+                      seed->kind == SEED_RESTORED ? "restored" : "rescued",
+                      seed->index);
+        }
+    }
+    if (rc == HF_OK) {
+        rc = seed_remove(r->config.dir);
+        if (rc != HF_OK) {
+            (void)snprintf(why, size, "the file %s/seed cannot be removed: %s",
+                           r->config.dir, status_text(rc));
+        }
+    }
+    return rc;
+}
+
 static int open_net(struct raftlog *r, char *why, size_t size)
 {
     int64_t timeout = 4 * (int64_t)r->config.election_ms;
@@ -183,7 +265,8 @@ static int open_net(struct raftlog *r, char *why, size_t size)
         .self = {.cluster = r->config.cluster,
                  .secret = r->config.secret,
                  .node = r->config.node,
-                 .disk_id = r->identity.disk_id},
+                 .disk_id = r->identity.disk_id,
+                 .cluster_id = r->identity.cluster_id},
         .listen = r->config.peer_listen,
         .user_timeout_ms = timeout > 2000 ? timeout : 2000,
         .callbacks = &welcome_callbacks,
@@ -210,18 +293,28 @@ static void open_handles(struct raftlog *r)
 
 static int open_all(struct raftlog *r, char *why, size_t size)
 {
+    struct seed seed;
     int rc = disk_posix_open(r->loop, r->config.dir, &r->disk, why, size);
 
     if (rc != HF_OK) {
         return rc;
     }
-    rc = open_identity(r, why, size);
+    rc = open_seed(r, &seed, why, size);
+    if (rc == HF_OK) {
+        rc = open_identity(r, seed.index != 0, why, size);
+    }
     if (rc != HF_OK) {
         goto fail_disk;
     }
     rc = open_machine(r, why, size);
     if (rc != HF_OK) {
         goto fail_disk;
+    }
+    if (seed.index != 0) {
+        rc = found_seed(r, &seed, why, size);
+        if (rc != HF_OK) {
+            goto fail_machine;
+        }
     }
     join_init(&r->join, &r->config, r->identity.disk_id, r->advertised);
     if (r->identity.state == IDENTITY_MEMBER) {

@@ -110,6 +110,7 @@ static void status_members(const struct raftlog *r, struct raftlog_status *out)
 void raftlog_status(const struct raftlog *r, struct raftlog_status *out)
 {
     memset(out, 0, sizeof *out);
+    out->cluster_id = r->identity.cluster_id;
     out->state = state_name(r);
     out->applied = r->machine == NULL ? 0 : machine_applied(r->machine);
     out->store_bytes = r->machine == NULL ? 0 : machine_store_bytes(r->machine);

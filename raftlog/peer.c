@@ -443,6 +443,11 @@ void peer_net_close(struct peer_net *n, void (*gone)(void *ctx), void *ctx)
     uv_close((uv_handle_t *)&n->listener, net_on_listener_closed);
 }
 
+void peer_net_set_cluster(struct peer_net *n, uint64_t cluster_id)
+{
+    n->config.self.cluster_id = cluster_id;
+}
+
 void peer_net_tick(struct peer_net *n)
 {
     int64_t now = peer_net_now(n);

@@ -67,6 +67,8 @@ int peer_net_open(const struct peer_config *config, struct peer_net **out, char 
 /* Close everything; no callback but closed runs any more; `gone` at the end, then the
  * net is freed. */
 void peer_net_close(struct peer_net *n, void (*gone)(void *ctx), void *ctx);
+/* From now on this is the cluster that this node belongs to. */
+void peer_net_set_cluster(struct peer_net *n, uint64_t cluster_id);
 /* Every few ms: dials what is due, ends handshakes that take too long. */
 void peer_net_tick(struct peer_net *n);
 

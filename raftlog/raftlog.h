@@ -120,6 +120,7 @@ const char *raftlog_leader_address(const struct raftlog *r, uint64_t *node);
 bool raftlog_disk_low(const struct raftlog *r);
 
 struct raftlog_status {
+    uint64_t cluster_id; /* 0 = blank, or not known */
     const char *state; /* "blank", "joining", "follower", "candidate", "leader",
                           "removed", "stopping" */
     uint64_t term, applied, commit, last_index, first_index;
@@ -141,6 +142,56 @@ void raftlog_status(const struct raftlog *r, struct raftlog_status *out);
 int raftlog_digest(struct raftlog *r,
                    void (*done)(void *ctx, int status, uint64_t index, uint64_t digest),
                    void *ctx);
+
+/* ---- backup: the whole state at one index, as a file ----
+ *
+ * A worker exports the state to a nameless file beside the data; then it is read in
+ * pieces, at the pace of whoever takes it. The loop does not wait, no read transaction
+ * waits for a network, and memory is one piece. One at a time on a node; one that
+ * nobody reads is given up. */
+
+#define RAFTLOG_CLUSTER_NAME 65u
+
+/* What a backup says about itself. */
+struct raftlog_backup {
+    uint64_t cluster_id; /* 0 = not known */
+    uint64_t node;       /* that wrote it */
+    uint64_t index, term;
+    uint64_t digest;
+    uint64_t stream_bytes;
+    int64_t cluster_ms; /* cluster time when it was taken */
+    uint32_t trees;     /* of the store, that the writer knew */
+    char cluster[RAFTLOG_CLUSTER_NAME];
+};
+
+struct raftlog_copy;
+
+/* Begin one of the state applied here now. HF_E_CONFLICT: another one is under way.
+ * HF_E_UNAVAILABLE: this node has no state to give now. HF_E_DISK_LOW: there is no room
+ * for it beside the data. HF_E_MEMORY_LOW, HF_E_IO. */
+int raftlog_copy_begin(struct raftlog *r, struct raftlog_copy **out);
+/* HF_OK: *bytes is its size, and it can be read. HF_E_UNAVAILABLE: not yet; *bytes is
+ * how much there is. Anything else: why it came to nothing. Looking keeps it alive. */
+int raftlog_copy_look(struct raftlog_copy *c, uint64_t *bytes);
+/* digest and stream_bytes count once look says HF_OK. */
+const struct raftlog_backup *raftlog_copy_about(const struct raftlog_copy *c);
+/* Read a piece on a worker: done runs once, on the loop, with borrowed bytes, unless the
+ * copy is ended before. HF_E_CONFLICT: a read is under way. HF_E_INVALID_ARGUMENT: not a
+ * piece of it. */
+int raftlog_copy_read(struct raftlog_copy *c, uint64_t offset, uint32_t len,
+                      void (*done)(void *ctx, int status, struct slice data), void *ctx);
+/* Nothing of it is called back any more. Also after raftlog_stop, before
+ * raftlog_close. */
+void raftlog_copy_end(struct raftlog_copy *c);
+
+/* ---- without a node: on a data directory that no process has open ---- */
+
+/* Make a data directory with the state of a backup, for the first node of a new
+ * cluster: it is founded when that node is started with `bootstrap`. `dir` is missing or
+ * empty. HF_E_CONFLICT: it is not. HF_E_CORRUPT, HF_E_VERSION_UNSUPPORTED, HF_E_NO_SPACE,
+ * HF_E_IO, HF_E_MEMORY_LOW. `why` says what and what to do; dir is then as before. */
+int raftlog_restore(const char *file, const char *dir, struct raftlog_backup *about,
+                    char *why, size_t size);
 
 /* ---- members (leader only) ----
  * HF_E_NOT_LEADER, HF_E_CONFLICT (retry), HF_E_INVALID_ARGUMENT with `why`. Done when

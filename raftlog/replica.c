@@ -92,7 +92,7 @@ static int out_begin(struct raftlog *r, uint64_t raft_id)
     if (m == NULL || roster_parse(m, &e) != HF_OK) {
         return HF_E_INVALID_ARGUMENT;
     }
-    config.to = (struct handshake_peer){PURPOSE_TRANSFER, e.node, e.disk_id};
+    config.to = (struct handshake_peer){PURPOSE_TRANSFER, e.node, e.disk_id, 0};
     config.address = e.peer_address;
     rc = machine_export_begin(r->machine, &config.export);
     if (rc != HF_OK) {
@@ -263,7 +263,7 @@ static void in_install(struct raftlog *r)
 {
     int rc;
 
-    if (!r->staged || applier_busy(r) || r->out != NULL) {
+    if (!r->staged || applier_busy(r) || copy_busy(r) || r->out != NULL) {
         return;
     }
     r->staged = false;

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +94,14 @@ static int remove_leftovers(int dir_fd, uint64_t keep)
     }
     (void)closedir(d); /* read only */
     return rc;
+}
+
+bool statedir_exists(const char *dir)
+{
+    char path[STATEDIR_PATH_BYTES];
+    int n = snprintf(path, sizeof path, "%s/CURRENT", dir);
+
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 static int open_dir(const char *dir)

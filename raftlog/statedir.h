@@ -13,11 +13,14 @@
 
 #include "proto/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define STATEDIR_PATH_BYTES 4200u
 
+/* Does CURRENT name one? */
+bool statedir_exists(const char *dir);
 /* Find the state in force, or begin with state-1; remove leftovers. HF_E_CORRUPT:
  * CURRENT is unreadable or names what is not there. HF_E_IO, HF_E_NO_SPACE. `why` says
  * what is wrong and what to do. */

@@ -76,7 +76,7 @@ static void stop_drain(struct raftlog *r, int64_t now)
         return;
     }
     /* Workers are told to stop and do; a write under way ends by itself. */
-    if (applier_busy(r) || replica_busy(r) ||
+    if (applier_busy(r) || replica_busy(r) || copy_busy(r) ||
         (r->driver != NULL && !driver_idle(r->driver))) {
         return;
     }
@@ -127,6 +127,7 @@ void raftlog_stop(struct raftlog *r)
     member_end(r, HF_E_UNAVAILABLE, "the node stops");
     applier_stop_jobs(r);
     replica_cancel(r);
+    copy_stop(r);
     stop_phase(r, NODE_HANDING_OVER, node_mono(r));
     propose_refuse(&r->propose, HF_E_UNAVAILABLE);
 }

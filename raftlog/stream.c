@@ -20,6 +20,7 @@
 #include "proto/crc32c.h"
 #include "proto/planted.h"
 #include "raftlog/bytes.h"
+#include "raftlog/digest.h"
 #include "raftlog/roots.h"
 #include "raftlog/state.h"
 
@@ -55,6 +56,7 @@ struct export
     size_t len;
     uint32_t crc;
     uint8_t tree;
+    uint64_t digest;
     uint64_t counts[STORE_TREES];
 };
 
@@ -90,6 +92,11 @@ uint64_t export_index(const struct export *e)
 uint64_t export_term(const struct export *e)
 {
     return e->term;
+}
+
+uint64_t export_digest(const struct export *e)
+{
+    return e->digest;
 }
 
 void machine_export_end(struct machine *m, struct export *e)
@@ -151,6 +158,7 @@ static int export_record(void *ctx, struct slice key, struct slice value)
     memcpy(at + RECORD_HEAD_BYTES + key.len, value.data, value.len);
     e->len += RECORD_HEAD_BYTES + key.len + value.len;
     e->counts[e->tree]++;
+    e->digest = digest_record(e->digest, key, value);
     if (e->len < CHUNK_BYTES) {
         return HF_OK;
     }
@@ -190,6 +198,7 @@ int export_run(struct export *e, int fd, const volatile bool *stop)
     e->stop = stop;
     e->len = 0;
     e->crc = 0;
+    e->digest = 0;
     memset(e->counts, 0, sizeof e->counts);
     e->chunk = malloc(CHUNK_BYTES_MAX);
     if (e->chunk == NULL) {
@@ -201,6 +210,7 @@ int export_run(struct export *e, int fd, const volatile bool *stop)
             continue;
         }
         e->tree = (uint8_t)tree;
+        e->digest = digest_tree(e->digest, (enum store_tree)tree);
         rc = store_view_each(e->view, (enum store_tree)tree, export_record, e);
     }
     if (rc == HF_OK) {

@@ -159,7 +159,7 @@ void welcome_membership(struct raftlog *r)
             }
         }
         if (t == NULL) {
-            wanted = (struct handshake_peer){PURPOSE_RAFT, e.node, e.disk_id};
+            wanted = (struct handshake_peer){PURPOSE_RAFT, e.node, e.disk_id, 0};
             t = peer_target_add(r->net, &wanted, address);
         }
         if (t == NULL) {
@@ -199,7 +199,7 @@ static void knock_targets_drop(struct raftlog *r)
 
 static void knock_target_add(struct raftlog *r, uint64_t node, const char *address)
 {
-    struct handshake_peer wanted = {PURPOSE_KNOCK, node, 0};
+    struct handshake_peer wanted = {PURPOSE_KNOCK, node, 0, 0};
     struct peer_target *t;
     uint32_t i;
 
@@ -439,13 +439,14 @@ static void on_opened(void *ctx, struct peer_link *l)
     }
 }
 
-static int on_raft(struct raftlog *r, uint64_t raft_id, struct slice payload)
+static int on_raft(struct raftlog *r, const struct peer_link *l, struct slice payload)
 {
+    uint64_t raft_id = peer_link_raft_id(l);
     int rc;
 
     if (r->driver == NULL) {
         /* The handshake made sure that this very disk is meant: a membership has it. */
-        if (r->phase != NODE_RUNNING || node_join(r) != HF_OK) {
+        if (r->phase != NODE_RUNNING || node_join(r, peer_link_peer(l)->cluster_id) != HF_OK) {
             return HF_OK;
         }
         node_note(r, RAFTLOG_INFO, "node %" PRIu64 " takes this node in",
@@ -478,7 +479,7 @@ static int on_frame(void *ctx, struct peer_link *l, uint32_t type, struct slice 
     if (purpose == PURPOSE_RAFT) {
         report_place(r, raft_id)->heard_ms = node_mono(r);
         if (type == FRAME_RAFT) {
-            return on_raft(r, raft_id, payload);
+            return on_raft(r, l, payload);
         }
         return type == FRAME_REPORT ? on_report(r, raft_id, payload) : HF_E_PROTOCOL;
     }
@@ -505,6 +506,16 @@ static void on_closed(void *ctx, struct peer_link *l)
     }
 }
 
+/* A member of a cluster meets one of another: a majority was given up, and came back. */
+static void refused_origin(struct raftlog *r)
+{
+    node_note(r, RAFTLOG_ERROR,
+              "if that is the cluster that goes on, stop this node and remove its data "
+              "directory %s; started again it comes back as a new member: run "
+              "'holdfast cluster add %" PRIu64 "'",
+              r->config.dir, r->config.node);
+}
+
 static void on_refused(void *ctx, const struct handshake_peer *wanted,
                        enum handshake_status status, bool proven)
 {
@@ -517,6 +528,9 @@ static void on_refused(void *ctx, const struct handshake_peer *wanted,
                 node_note(r, RAFTLOG_WARN,
                           "node %" PRIu64 " at %s refuses this node: %s", wanted->node,
                           r->config.peers[i].address, handshake_text(status));
+                if (proven && status == HANDSHAKE_OTHER_ORIGIN) {
+                    refused_origin(r);
+                }
             }
             r->refused[i] = (uint8_t)status;
         }

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-static const struct handshake_self acceptor = {"cluster", "secret", 1, 1001};
-static const struct handshake_self dialer = {"cluster", "secret", 2, 1002};
-static const struct handshake_peer wanted = {PURPOSE_RAFT, 1, 1001};
+static const struct handshake_self acceptor = {"cluster", "secret", 1, 1001, 0};
+static const struct handshake_self dialer = {"cluster", "secret", 2, 1002, 0};
+static const struct handshake_peer wanted = {PURPOSE_RAFT, 1, 1001, 0};
 
 struct talk {
     uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES];
@@ -97,6 +97,33 @@ static void a_proof_is_for_one_disk(void **state)
     self.node = 1;
     assert_int_equal(prove(&self, &wanted, &t), HF_OK);
     assert_int_equal(t.status, HANDSHAKE_SAME_NODE);
+}
+
+/* Members of two clusters of one name are told apart; a blank disk belongs to none. */
+static void members_of_two_clusters_refuse_each_other(void **state)
+{
+    struct handshake_self self = dialer;
+    struct handshake_self host = acceptor;
+    struct handshake_peer peer;
+    struct talk t;
+
+    (void)state;
+    host.cluster_id = 7;
+    for (uint64_t id = 0; id < 10; id++) {
+        self.cluster_id = id;
+        assert_int_equal(prove(&self, &wanted, &t), HF_OK);
+        assert_int_equal(handshake_check_proof(&host, t.challenge, t.proof, &t.seen,
+                                               &t.status),
+                         HF_OK);
+        assert_int_equal(t.status,
+                         id == 0 || id == 7 ? HANDSHAKE_OK : HANDSHAKE_OTHER_ORIGIN);
+        assert_int_equal(t.seen.cluster_id, id);
+        handshake_answer(&host, t.challenge, t.proof, t.status, t.answer);
+        assert_int_equal(handshake_check_answer(&self, t.challenge, t.proof, t.answer,
+                                                &peer, &t.status),
+                         HF_OK);
+        assert_int_equal(peer.cluster_id, 7);
+    }
 }
 
 /* A proof made for one challenge does not answer another one. */
@@ -185,6 +212,7 @@ int main(void)
         cmocka_unit_test(both_sides_are_proven),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(a_proof_is_for_one_disk),
+        cmocka_unit_test(members_of_two_clusters_refuse_each_other),
         cmocka_unit_test(a_proof_cannot_be_replayed),
         cmocka_unit_test(a_changed_proof_is_refused),
         cmocka_unit_test(a_changed_answer_is_refused),

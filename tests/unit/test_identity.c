@@ -1,5 +1,7 @@
 /* test_identity.c: what a disk says about itself, and what is refused. */
 #include "raftlog/identity.h"
+#include "proto/crc32c.h"
+#include "raftlog/bytes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -237,6 +239,51 @@ static void a_damaged_record_is_refused(void **state)
     assert_int_equal(identity_encode(&a, record, len - 1), 0);
 }
 
+/* A record of before cluster ids: a founder's follows from whom it founded with. */
+static void a_record_of_version_1_is_read(void **state)
+{
+    struct identity a = {.node = 7, .disk_id = 99, .generation = 4, .cluster = "name"};
+    struct identity b;
+    uint8_t record[512];
+    size_t len;
+
+    (void)state;
+    for (uint32_t founders = 0; founders < 3; founders++) {
+        a.founding.count = founders;
+        for (uint32_t i = 0; i < founders; i++) {
+            a.founding.members[i].raft_id = 65543 + i;
+            a.founding.members[i].role = MEMBER_VOTER;
+        }
+        len = identity_encode(&a, record, sizeof record) - 8;
+        record[5] = 1;
+        bytes_put_u32(record + len - 4, crc32c(0, record, len - 4));
+        assert_int_equal(identity_decode(record, len, &b), HF_OK);
+        assert_true(b.cluster_id ==
+                    (founders == 0 ? 0 : identity_cluster_id(&a.founding)));
+        record[5] = 3; /* of a later version */
+        bytes_put_u32(record + len - 4, crc32c(0, record, len - 4));
+        assert_int_equal(identity_decode(record, len, &b), HF_E_CORRUPT);
+    }
+}
+
+/* The cluster that a disk joins is remembered; blank again, it belongs to none. */
+static void the_cluster_is_remembered(void **state)
+{
+    struct disk disk = memory_disk(*state);
+    struct identity a;
+    struct identity b;
+
+    assert_int_equal(open_as(*state, "c", 3, &a), HF_OK);
+    assert_true(a.cluster_id == 0);
+    assert_int_equal(identity_set_joining(&disk, &a, 77), HF_OK);
+    assert_int_equal(identity_set_state(&disk, &a, IDENTITY_MEMBER), HF_OK);
+    assert_int_equal(open_as(*state, "c", 3, &b), HF_OK);
+    assert_true(b.cluster_id == 77);
+    assert_int_equal(identity_set_state(&disk, &b, IDENTITY_BLANK), HF_OK);
+    assert_int_equal(open_as(*state, "c", 3, &b), HF_OK);
+    assert_true(b.cluster_id == 0);
+}
+
 #define t(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -250,6 +297,8 @@ int main(void)
         t(two_damaged_copies_are_refused),
         t(a_failed_write_leaves_a_whole_identity),
         t(a_damaged_record_is_refused),
+        t(a_record_of_version_1_is_read),
+        t(the_cluster_is_remembered),
     };
 
     return cmocka_run_group_tests_name("identity", tests, NULL, NULL);

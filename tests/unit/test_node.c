@@ -389,8 +389,8 @@ static uint64_t disk_of(struct nodes *n, uint64_t number)
 /* Somebody who knows the secret, up to the answer of the node. */
 static int insider(struct nodes *n, uint64_t number, enum handshake_purpose purpose)
 {
-    struct handshake_self self = {"test", "secret", 9, 1009};
-    struct handshake_peer wanted = {purpose, number, disk_of(n, number)};
+    struct handshake_self self = {"test", "secret", 9, 1009, 0};
+    struct handshake_peer wanted = {purpose, number, disk_of(n, number), 0};
     uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES];
     uint8_t proof[HANDSHAKE_PROOF_BYTES];
     uint8_t answer[HANDSHAKE_ANSWER_BYTES];

@@ -215,7 +215,7 @@ static struct peer_target *dial(struct end *from, const struct end *to,
                                 enum handshake_purpose purpose, uint64_t node,
                                 uint64_t disk_id)
 {
-    struct handshake_peer wanted = {purpose, node, disk_id};
+    struct handshake_peer wanted = {purpose, node, disk_id, 0};
     struct peer_target *t = peer_target_add(from->net, &wanted, to->listen);
 
     assert_non_null(t);
@@ -404,8 +404,8 @@ static void wait_end(struct fixture *f, int fd)
 /* A stranger who knows the secret: handshake up to the open link. */
 static int insider(struct fixture *f, struct end *to)
 {
-    struct handshake_self self = {"cluster", "secret", 9, 1009};
-    struct handshake_peer wanted = {PURPOSE_RAFT, 2, 1002};
+    struct handshake_self self = {"cluster", "secret", 9, 1009, 0};
+    struct handshake_peer wanted = {PURPOSE_RAFT, 2, 1002, 0};
     uint8_t challenge[HANDSHAKE_CHALLENGE_BYTES];
     uint8_t proof[HANDSHAKE_PROOF_BYTES];
     int opened = to->opened;
