@@ -303,6 +303,7 @@ bool access_is_admin(enum op_code op)
     case OP_MEMBER_REMOVE:
     case OP_MEMBER_PROMOTE:
     case OP_TRANSFER:
+    case OP_BACKUP:
     case OP_TOPIC_CREATE:
     case OP_TOPIC_DELETE:
     case OP_TOPIC_SUBSCRIBE:

@@ -469,10 +469,25 @@ static bool config_verb(struct config *c, const char *name, enum config_action *
         *action = CONFIG_CHECK;
     } else if (strcmp(name, "dev") == 0) {
         c->dev = true;
+    } else if (strcmp(name, "json") == 0) {
+        c->json = true;
     } else {
         return false;
     }
     return true;
+}
+
+/* Where the value of an option that is no setting goes; NULL: `name` is none. */
+static char *config_path(struct config *c, const char *name, enum config_action *action)
+{
+    if (strcmp(name, "config") == 0) {
+        return c->file;
+    }
+    if (strcmp(name, "restore") == 0) {
+        *action = CONFIG_RESTORE;
+        return c->restore;
+    }
+    return NULL;
 }
 
 /* One flag. *used: how many of the arguments after it belong to it. */
@@ -485,6 +500,7 @@ static int config_flag(struct config *c, const char *arg, const char *next,
     size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
     const char *value = equals != NULL ? equals + 1 : NULL;
     const struct config_option *o;
+    char *path;
     bool flag;
 
     *used = 0;
@@ -497,7 +513,8 @@ static int config_flag(struct config *c, const char *arg, const char *next,
         return HF_OK;
     }
     o = option_find(name);
-    if (o == NULL && strcmp(name, "config") != 0) {
+    path = config_path(c, name, action);
+    if (o == NULL && path == NULL) {
         return config_unknown(name, "the command line", error);
     }
     if (value == NULL && o != NULL && o->kind == CONFIG_FLAG) {
@@ -511,10 +528,10 @@ static int config_flag(struct config *c, const char *arg, const char *next,
         value = next;
     }
     if (o == NULL) {
-        if (strlen(value) >= sizeof c->file) {
-            return refuse_args(error, arg, "the path is too long");
+        if (value[0] == '\0' || strlen(value) >= CONFIG_PATH_BYTES) {
+            return refuse_args(error, arg, "the path is empty or too long");
         }
-        memcpy(c->file, value, strlen(value) + 1);
+        memcpy(path, value, strlen(value) + 1);
         return HF_OK;
     }
     return file_pass ? HF_OK : config_set(c, name, value, "the command line", error);
@@ -801,6 +818,14 @@ static int finish_timing(struct config *c, struct config_error *error)
     return HF_OK;
 }
 
+int config_offline(const struct config *c, struct config_error *error)
+{
+    return c->data[0] != '\0'
+               ? HF_OK
+               : refuse(error, "option data", "it is not given",
+                        "name the data directory: --data DIR");
+}
+
 int config_finish(struct config *c, struct config_error *error)
 {
     int rc = HF_OK;
@@ -901,6 +926,7 @@ void config_help(FILE *out)
           "       holdfastd --node-id N --data DIR --peers ID@HOST:PORT,... [--name "
           "value]...\n"
           "       holdfastd --dev [--data DIR]\n"
+          "       holdfastd --restore FILE --data DIR [--json]\n"
           "\n"
           "A node of the Holdfast message broker. SIGTERM ends it in order, SIGHUP "
           "reads the\n"
@@ -910,6 +936,8 @@ void config_help(FILE *out)
           "  --dev               one node, ready at once; without --data its data is "
           "temporary\n"
           "  --check-config      check file and flags, and end\n"
+          "  --restore FILE      make the data directory from a backup, and end\n"
+          "  --json              print what --restore did as one JSON object\n"
           "  --help, --version\n"
           "\n"
           "Options, as flags or in the file (docs/options/NAME.md has a page for "

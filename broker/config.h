@@ -123,6 +123,8 @@ struct config {
 #undef X
     uint64_t given; /* bit n: option n of the table was set by file or flag */
     bool dev;
+    bool json;                       /* of what is done without running */
+    char restore[CONFIG_PATH_BYTES]; /* --restore: the backup */
     char root_token[CONFIG_TEXT_BYTES]; /* what root-token-file holds; "" = none */
     bool temporary_data;          /* --dev without --data: removed at the end */
     char file[CONFIG_PATH_BYTES]; /* --config; "" = none */
@@ -150,7 +152,8 @@ struct config_error {
 
 enum config_action {
     CONFIG_RUN,
-    CONFIG_CHECK,  /* --check-config */
+    CONFIG_CHECK,   /* --check-config */
+    CONFIG_RESTORE, /* --restore FILE */
     CONFIG_HELP,   /* --help */
     CONFIG_MAN,    /* --man: what the build makes holdfastd.1 of */
     CONFIG_VERSION /* --version */
@@ -173,6 +176,9 @@ int config_load(struct config *c, const char *path, struct config_error *error);
 /* The command line: the file named by --config, then the flags over it. */
 int config_args(struct config *c, int argc, char **argv, enum config_action *action,
                 struct config_error *error);
+
+/* Without running, on a data directory: is that given? HF_E_INVALID_ARGUMENT. */
+int config_offline(const struct config *c, struct config_error *error);
 
 /* Fill what follows from other options (dev, profile, advertise, secret-file, peers)
  * and check that they fit together. Call once, last. Creates the temporary directory of

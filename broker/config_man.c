@@ -28,6 +28,7 @@ void config_man(FILE *out)
     roff_example(out, "holdfastd --node-id N --data DIR --peers ID@HOST:PORT,... [--name "
                       "value]...");
     roff_example(out, "holdfastd --dev [--data DIR]");
+    roff_example(out, "holdfastd --restore FILE --data DIR [--json]");
     roff_section(out, "DESCRIPTION");
     roff_text(out, "One of the nodes of a cluster, usually of three. It keeps every "
                    "message on its disk and on those of a majority before it confirms "
@@ -38,6 +39,9 @@ void config_man(FILE *out)
     roff_item(out, "--dev", NULL,
               "one node, ready at once; without --data its data is temporary");
     roff_item(out, "--check-config", NULL, "check file and flags, and end");
+    roff_item(out, "--restore", "FILE",
+              "make the data directory, which must be empty, from a backup, and end");
+    roff_item(out, "--json", NULL, "print what --restore did as one JSON object");
     roff_item(out, "--help, --version", NULL, "explain, and end");
     for (size_t i = 0; i < count; i++) {
         man_option(out, &options[i]);

@@ -2,7 +2,7 @@
  *
  *     a logged request   check -> raftlog_propose -> request_on_done -> answer
  *     a read             from the applied state
- *     what waits         receive.c, subscription.c
+ *     what waits         receive.c, subscription.c, backup.c
  *
  * The raw field map of a request is what its command carries. Encoded anew is a rule by
  * a calendar, with its time zone compiled. */
@@ -467,6 +467,7 @@ void dispatch_node_status(struct dispatch *d, struct raftlog_status *status,
     *reply = (struct op_node_status_reply){
         .node = d->config.node,
         .cluster = slice_text(d->config.cluster),
+        .cluster_id = status->cluster_id,
         .version = slice_text(d->config.version),
         .state = slice_text(status->state),
         .term = status->term,
@@ -514,8 +515,8 @@ static void members_on_done(void *ctx, int status, const char *why)
 }
 
 /* A request that waits. Answers MemoryLow and gives NULL when there is no memory. */
-static struct request *request_new(struct dispatch *d, struct dispatch_session *s,
-                                   const struct op_request *request, uint64_t start_ns)
+struct request *request_new(struct dispatch *d, struct dispatch_session *s,
+                            const struct op_request *request, uint64_t start_ns)
 {
     struct request *r = malloc(sizeof *r);
 
@@ -828,6 +829,12 @@ static void route(struct dispatch *d, struct dispatch_session *s,
     case OP_NODE_STATUS:
         node_status(d, s, request, start_ns);
         return;
+    case OP_BACKUP:
+        backup_begin(d, s, request, start_ns);
+        return;
+    case OP_BACKUP_READ:
+        backup_read(d, s, request, start_ns);
+        return;
     default:
         break;
     }
@@ -954,8 +961,10 @@ static void session_release(struct dispatch *d, struct dispatch_session *s)
 
 void dispatch_session_close(struct dispatch *d, struct dispatch_session *s)
 {
-    struct request *r = s->requests;
+    struct request *r;
 
+    backup_close(s);
+    r = s->requests;
     while (r != NULL) {
         struct request *next = r->next;
         struct receive *receive = (struct receive *)(void *)r;

@@ -22,6 +22,7 @@
 #include "broker/metrics.h"
 #include "raftlog/raftlog.h"
 
+struct backup;
 struct dispatch;
 struct request;
 
@@ -54,6 +55,7 @@ struct dispatch_session {
     uint64_t rights_seen; /* auth.checked when its waiting requests were looked at */
     bool private; /* nobody can listen: loopback or TLS. Set by the owner */
     char peer[64]; /* where it comes from, for people; set by the owner, may be empty */
+    struct backup *backup; /* that it takes; NULL = none */
     struct held held; /* leases to release on close; unused without release_on_close */
 };
 

@@ -1,5 +1,5 @@
 /* dispatch_inside.h: requests on their way, as the files of the dispatch see them:
- * dispatch.c, receive.c, subscription.c. Nobody else includes this. */
+ * dispatch.c, receive.c, subscription.c, backup.c. Nobody else includes this. */
 #ifndef HF_BROKER_DISPATCH_INSIDE_H
 #define HF_BROKER_DISPATCH_INSIDE_H
 
@@ -56,6 +56,7 @@ struct dispatch {
     char *audit; /* of the request at hand, until somebody answers or keeps it */
     bool stopping;
     uint64_t in_flight;
+    uint64_t backups; /* begun; the number of the last one */
 };
 
 #define WAITING_OF(w)                                                                  \
@@ -81,6 +82,10 @@ void session_hold(struct dispatch_session *s, const struct op_receive_reply *rec
 
 void request_begin(struct dispatch *d, struct dispatch_session *s, struct request *r,
                    uint64_t id, enum op_code op, uint64_t start_ns);
+/* The same for a request without more to it. Answers MemoryLow and gives NULL when there
+ * is no memory. */
+struct request *request_new(struct dispatch *d, struct dispatch_session *s,
+                            const struct op_request *request, uint64_t start_ns);
 /* Out of its session's list, without an answer. */
 void request_unlink(struct request *r);
 /* Answer, if anybody is still there, and free. Returns like session_send. */
@@ -93,6 +98,15 @@ struct command command_of(struct dispatch *d, const struct dispatch_session *s,
 /* The receiver was gone before it had its messages: as if they had never been handed
  * out. */
 void release_undelivered(struct dispatch *d, const struct op_receive_reply *receive);
+
+/* ---- backup.c ---- */
+
+void backup_begin(struct dispatch *d, struct dispatch_session *s,
+                  const struct op_request *request, uint64_t start_ns);
+void backup_read(struct dispatch *d, struct dispatch_session *s,
+                 const struct op_request *request, uint64_t start_ns);
+/* The session ends, or begins another one. Nothing is answered. */
+void backup_close(struct dispatch_session *s);
 
 /* ---- receive.c ---- */
 

@@ -1,6 +1,7 @@
 /* main.c: holdfastd: read the options, run the node. */
 #include "broker/config.h"
 #include "broker/log.h"
+#include "broker/offline.h"
 #include "broker/server.h"
 #include "proto/status.h"
 
@@ -29,7 +30,8 @@ int main(int argc, char **argv)
         return 0;
     }
     if (rc == HF_OK) {
-        rc = config_finish(&config, &error);
+        rc = action == CONFIG_RESTORE ? config_offline(&config, &error)
+                                      : config_finish(&config, &error);
     }
     if (rc != HF_OK) {
         log_fatal(error.what, error.why, error.remedy);
@@ -41,6 +43,9 @@ int main(int argc, char **argv)
         }
         printf("holdfastd: the configuration is sound\n");
         return 0;
+    }
+    if (action == CONFIG_RESTORE) {
+        return offline_restore(&config);
     }
     return server_run(&config, argc, argv);
 }

@@ -95,16 +95,19 @@ static size_t members_first(struct hf_node *nodes, size_t count)
 static void print_node(const struct tool *t, const struct hf_node *n, const char *role)
 {
     char digest[17];
+    char cluster[17];
 
     snprintf(digest, sizeof digest, "%016" PRIx64, n->digest);
+    snprintf(cluster, sizeof cluster, "%016" PRIx64, n->cluster_id);
     if (t->json && n->error.status == HF_OK) {
         tool_print(json_pack(
-            "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "id",
+            "{s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s}", "id",
             (json_int_t)n->node, "address", n->address, "role", role, "state", n->state,
             "term", (json_int_t)n->term, "applied", (json_int_t)n->applied, "commit",
             (json_int_t)n->commit, "last_index", (json_int_t)n->last_index,
             "first_index", (json_int_t)n->first_index, "digest_index",
-            (json_int_t)n->digest_index, "digest", digest, "version", n->version));
+            (json_int_t)n->digest_index, "digest", digest, "version", n->version, "cluster_id",
+            cluster));
     } else if (t->json) {
         tool_print(json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)n->node,
                              "address", n->address, "role", role, "state",

@@ -57,6 +57,16 @@ static const struct tool_flag receive_flags[] = {
     {NULL, NULL, false, NULL},
 };
 
+static const struct tool_flag backup_flags[] = {
+    {"node", "ID", false, "the node to take it from; else one that follows"},
+    {NULL, NULL, false, NULL},
+};
+
+static const struct tool_flag restore_flags[] = {
+    {"data", "DIR", false, "the data directory to make: missing or empty"},
+    {NULL, NULL, false, NULL},
+};
+
 static const struct tool_flag release_flags[] = {
     {"delay", "D", false, "ready again after D (0)"},
     {NULL, NULL, false, NULL},
@@ -436,6 +446,17 @@ const struct tool_command tool_commands[] = {
     {"cluster remove", "ID", 1, 1, "take a node out", NULL, NULL, tool_cluster_remove},
     {"cluster transfer", "[ID]", 0, 1, "hand leadership over", NULL, NULL,
      tool_cluster_transfer},
+    {"cluster backup", "FILE", 1, 1, "write the whole state to a file",
+     "Everything that was confirmed before is in it, at one index of the log: queues, "
+     "messages, schedules, users. The cluster goes on meanwhile. FILE is there whole or "
+     "not at all; until then its name is FILE.partial.",
+     backup_flags, tool_cluster_backup},
+    {"cluster restore", "FILE", 1, 1, "make a data directory from a backup",
+     "For the first node of a new cluster: start it with --bootstrap and its own address "
+     "alone in --peers, then add others. A file that is damaged or not whole is refused, "
+     "and so is a directory that is not empty. Runs holdfastd --restore; talks to no "
+     "cluster.",
+     restore_flags, tool_cluster_restore},
     {"bench", "", 0, 0, "measure",
      "Makes its own queues and deletes them. Prints one JSON object: rates, latencies "
      "in "

@@ -96,6 +96,10 @@ int tool_cluster_promote(struct tool *t);
 int tool_cluster_remove(struct tool *t);
 int tool_cluster_transfer(struct tool *t);
 
+/* tool_backup.c */
+int tool_cluster_backup(struct tool *t);
+int tool_cluster_restore(struct tool *t);
+
 /* tool_bench.c */
 int tool_bench(struct tool *t);
 

@@ -113,6 +113,7 @@ static void convert_status(const struct op_node_status_reply *from, struct hf_no
 {
     to->node = from->node;
     copy_text(to->cluster, sizeof to->cluster, from->cluster);
+    to->cluster_id = from->cluster_id;
     copy_text(to->version, sizeof to->version, from->version);
     copy_text(to->state, sizeof to->state, from->state);
     to->term = from->term;

@@ -329,6 +329,16 @@ static const struct field transfer[] = {
     U64(NODE, op_transfer, node, 0, INT64_MAX, 0),
 };
 
+static const struct field backup[] = {
+    U64(AT_LEAST, op_backup, at_least, 0, INT64_MAX, 0),
+};
+
+static const struct field backup_read[] = {
+    U64(BACKUP, op_backup_read, backup, 0, 0, FIELD_REQUIRED | FIELD_ANY),
+    U64(OFFSET, op_backup_read, offset, 0, INT64_MAX, 0),
+    DEFAULTED(MAX, op_backup_read, max, 1, LIMIT_BACKUP_PIECE, LIMIT_BACKUP_PIECE),
+};
+
 static const struct field noop[] = {
     BYTES(BODY, op_noop, body, 0, LIMIT_MESSAGE_BYTES, FIELD_TOO_LARGE),
 };
@@ -518,6 +528,23 @@ static const struct field node_status_reply[] = {
     TIME(CLUSTER_MS, op_node_status_reply, cluster_ms),
     LIST(KIND_RECORDS, MEMBERS, op_node_status_reply, members, member_count, 0,
          LIMIT_LIST, 0, &member_record),
+    ANY(CLUSTER_ID, op_node_status_reply, cluster_id),
+};
+
+static const struct field backup_reply[] = {
+    ANY(BACKUP, op_backup_reply, backup),
+    ANY(NODE, op_backup_reply, node),
+    ANY(CLUSTER_ID, op_backup_reply, cluster_id),
+    ANY(APPLIED, op_backup_reply, index),
+    ANY(TERM, op_backup_reply, term),
+    TIME(CLUSTER_MS, op_backup_reply, cluster_ms),
+};
+
+static const struct field backup_read_reply[] = {
+    BOOL(DONE, op_backup_read_reply, done, 0),
+    ANY(BYTES, op_backup_read_reply, bytes),
+    ANY(DIGEST, op_backup_read_reply, digest),
+    BYTES(DATA, op_backup_read_reply, data, 0, LIMIT_BACKUP_PIECE, 0),
 };
 
 static const struct field queue_create_reply[] = {
@@ -897,6 +924,8 @@ static const struct record requests[OPS] = {
     [OP_MEMBER_PROMOTE] = RECORD(op_member_promote, member_promote),
     [OP_TRANSFER] = RECORD(op_transfer, transfer),
     [OP_NOOP] = RECORD(op_noop, noop),
+    [OP_BACKUP] = RECORD(op_backup, backup),
+    [OP_BACKUP_READ] = RECORD(op_backup_read, backup_read),
     [OP_TOPIC_CREATE] = RECORD(op_topic_create, topic_create),
     [OP_TOPIC_DELETE] = RECORD(op_topic_delete, topic_delete),
     [OP_TOPIC_SHOW] = RECORD(op_topic_show, topic_show),
@@ -955,6 +984,8 @@ static const struct record replies[OPS] = {
     [OP_MEMBER_PROMOTE] = {.name = "nothing"},
     [OP_TRANSFER] = {.name = "nothing"},
     [OP_NOOP] = {.name = "nothing"},
+    [OP_BACKUP] = RECORD(op_backup_reply, backup_reply),
+    [OP_BACKUP_READ] = RECORD(op_backup_read_reply, backup_read_reply),
     [OP_TOPIC_CREATE] = RECORD(op_existed_reply, existed_reply),
     [OP_TOPIC_DELETE] = {.name = "nothing"},
     [OP_TOPIC_SHOW] = RECORD(op_topic_list_reply, topic_list_reply),

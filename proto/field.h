@@ -203,7 +203,12 @@
     X(EXPIRED, 200, "expired", "uint")                                                 \
     X(PURGED, 201, "purged", "uint")                                                   \
     X(ACKED_BYTES, 202, "acked_bytes", "uint")                                         \
-    X(ZONE_DATA, 210, "zone_data", "bytes")
+    X(ZONE_DATA, 210, "zone_data", "bytes")                                            \
+    X(CLUSTER_ID, 211, "cluster_id", "uint")                                           \
+    X(AT_LEAST, 212, "at_least", "uint")                                               \
+    X(BACKUP, 213, "backup", "uint")                                                   \
+    X(OFFSET, 214, "offset", "uint")                                                   \
+    X(DATA, 215, "data", "bytes")
 
 enum op_field {
 #define X(name, number, printed, type) FIELD_##name = number,

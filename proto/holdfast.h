@@ -882,6 +882,7 @@ struct hf_node {
     char address[HF_ADDRESS_BYTES]; /* where it was asked */
     uint64_t node;
     char cluster[65];
+    uint64_t cluster_id; /* 0 = it belongs to none, or does not know */
     char version[33];
     char state[17]; /* "blank", "joining", "follower", "candidate", "leader", "stopping"
                      */
@@ -917,6 +918,28 @@ HF_API int hf_transfer(struct hf_client *client, uint64_t node, struct hf_error 
 /* Through the log and back without effect. */
 HF_API int hf_noop(struct hf_client *client, const void *body, size_t len,
                    struct hf_error *error);
+
+/* ---- backup ---- */
+
+struct hf_backup {
+    uint64_t node;       /* that it came from */
+    uint64_t cluster_id; /* of the cluster; a restored one has another */
+    uint64_t index;      /* every entry of the log up to it is in it, nothing behind it */
+    uint64_t term;
+    uint64_t digest;
+    uint64_t bytes;     /* of the file */
+    int64_t cluster_ms; /* when it was taken */
+};
+
+/* The next bytes of the file, borrowed for the call, in order. Anything but 0 ends it.
+ * Must not call the library. */
+typedef int (*hf_backup_fn)(void *ctx, const void *data, size_t len);
+/* The whole state at one index, with everything that was confirmed before this call. From
+ * one node: the one named, or a follower (0). `about` may be NULL. What was given so far
+ * is of no use unless this returns HF_OK. HF_E_CONFLICT: another backup is being taken
+ * there. HF_E_CLOSED: `piece` ended it. */
+HF_API int hf_backup(struct hf_client *client, uint64_t node, hf_backup_fn piece,
+                     void *ctx, struct hf_backup *about, struct hf_error *error);
 
 /* ---- many at once ----
  *

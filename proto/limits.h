@@ -33,6 +33,7 @@
 #define LIMIT_LIST 1000u                /* names, peeked messages, members in one answer */
 #define LIMIT_LIST_DEFAULT 100u         /* when a request does not say */
 #define LIMIT_ADDRESS 128u
+#define LIMIT_BACKUP_PIECE (1u << 20)   /* bytes of a backup in one answer */
 #define LIMIT_USER 64u                  /* name of a user, and of one of its tokens */
 #define LIMIT_SCOPE 128u                /* a name, or its beginning and a star */
 #define LIMIT_MECHANISM 32u

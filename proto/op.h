@@ -64,6 +64,8 @@
     X(MEMBER_PROMOTE, 42, false)                                                       \
     X(TRANSFER, 43, false)                                                             \
     X(NOOP, 45, true)                                                                  \
+    X(BACKUP, 46, false)                                                               \
+    X(BACKUP_READ, 47, false)                                                          \
     X(TOPIC_CREATE, 50, true)                                                          \
     X(TOPIC_DELETE, 51, true)                                                          \
     X(TOPIC_SHOW, 52, false)                                                           \
@@ -400,6 +402,20 @@ struct op_transfer {
     uint64_t node; /* 0 = whoever is most up to date */
 };
 
+/* Begin a backup: the whole state at one index, as a file that BACKUP_READ brings in
+ * pieces. One on a connection, one on a node; it ends with its last piece, with the
+ * connection, or when nothing of it was asked for during 30 s. */
+struct op_backup {
+    uint64_t at_least; /* any node, once it has applied this index; 0 = absent: only a
+                          leader, which has applied whatever was confirmed before */
+};
+
+struct op_backup_read {
+    uint64_t backup; /* as BACKUP answered */
+    uint64_t offset; /* in the file */
+    uint32_t max;    /* bytes, 1..LIMIT_BACKUP_PIECE, default LIMIT_BACKUP_PIECE */
+};
+
 /* Replicated and applied without effect: measures the log alone (bench) and proves a
  * round trip. */
 struct op_noop {
@@ -621,6 +637,8 @@ struct op_request {
         struct op_member_remove member_remove;
         struct op_member_promote member_promote;
         struct op_transfer transfer;
+        struct op_backup backup;
+        struct op_backup_read backup_read;
         struct op_noop noop;
         struct op_topic_create topic_create;
         struct op_topic_delete topic_delete;
@@ -1015,7 +1033,8 @@ struct op_member {
 
 struct op_node_status_reply {
     uint64_t node;
-    struct slice cluster; /* its name */
+    struct slice cluster;   /* its name */
+    uint64_t cluster_id;    /* 0 = this node belongs to none, or does not know */
     struct slice version; /* of the program */
     struct slice state; /* "blank", "joining", "follower", "candidate", "leader", ... */
     uint64_t term;
@@ -1029,6 +1048,22 @@ struct op_node_status_reply {
     uint32_t member_count;
 };
 
+struct op_backup_reply {
+    uint64_t backup; /* its number on this node */
+    uint64_t node;   /* this one */
+    uint64_t cluster_id;
+    uint64_t index;
+    uint64_t term;
+    int64_t cluster_ms;
+};
+
+struct op_backup_read_reply {
+    bool done;      /* the file is complete; else ask again in a moment */
+    uint64_t bytes; /* of the whole file; until then what there is of it */
+    uint64_t digest;
+    struct slice data; /* from the offset; none until then, and at the end */
+};
+
 struct op_reply {
     uint64_t id;
     enum op_code op; /* not on the wire: the asker knows what it asked */
@@ -1038,6 +1073,8 @@ struct op_reply {
     union {
         struct op_hello_reply hello;
         struct op_node_status_reply node_status;
+        struct op_backup_reply backup;
+        struct op_backup_read_reply backup_read;
         struct op_queue_create_reply queue_create;
         struct op_queue_list_reply queue_list; /* QUEUE_SHOW, QUEUE_LIST, STATS */
         struct op_count_reply count; /* KICK, QUEUE_PURGE, QUEUE_DELETE, REPLAY */

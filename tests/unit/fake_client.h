@@ -81,7 +81,7 @@ static int say_hello(struct client *c, uint32_t low, uint32_t high, bool release
     return ask(c, &r, 1);
 }
 
-static int send_messages(struct client *c, const char *queue, uint32_t count,
+__attribute__((unused)) static int send_messages(struct client *c, const char *queue, uint32_t count,
                          uint64_t id)
 {
     struct op_send_entry entries[LIMIT_BATCH];
@@ -109,14 +109,14 @@ static int receive2(struct client *c, const char *first, const char *second,
     return ask(c, &r, id);
 }
 
-static int receive(struct client *c, const char *queue, uint32_t max, int64_t wait_ms,
+__attribute__((unused)) static int receive(struct client *c, const char *queue, uint32_t max, int64_t wait_ms,
                    uint64_t id)
 {
     return receive2(c, queue, "", max, wait_ms, id);
 }
 
 /* Apply what is proposed and let the leader look, until nothing moves any more. */
-static void settle(void)
+__attribute__((unused)) static void settle(void)
 {
     while (fake.count > 0) {
         fake_finish(HF_OK);
@@ -166,7 +166,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static bool always_full(void *ctx)
+__attribute__((unused)) static bool always_full(void *ctx)
 {
     (void)ctx;
     return true;

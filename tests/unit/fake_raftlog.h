@@ -21,6 +21,7 @@
 #define FAKE_QUEUES   8u
 #define FAKE_COMMANDS 4096u
 #define FAKE_BYTES    (4u << 20)
+#define FAKE_COPY_BYTES 1000u /* of a backup */
 
 struct fake_queue {
     const char *name; /* NULL = none */
@@ -48,6 +49,8 @@ static struct {
     const char *leader_address;
     int propose_status; /* what raftlog_propose answers */
     int check_status;
+    int copy_status; /* what raftlog_copy_look says */
+    int copies;      /* backups that were begun and not ended */
     uint64_t applied;
     uint64_t next_id;
     uint32_t attempts_known; /* of the receives to come: they get one message again */
@@ -178,6 +181,76 @@ int raftlog_digest(struct raftlog *r,
     (void)r;
     done(ctx, HF_OK, fake.applied, 0xd16e57);
     return HF_OK;
+}
+
+/* A copy is there from the beginning, unless fake.copy_status says otherwise; its bytes
+ * are their own offsets. A read waits for fake_copy_read. */
+struct raftlog_copy {
+    struct raftlog_backup about;
+    bool reading;
+    uint64_t offset;
+    uint32_t len;
+    void (*done)(void *ctx, int status, struct slice data);
+    void *ctx;
+};
+
+static struct raftlog_copy fake_copy;
+
+int raftlog_copy_begin(struct raftlog *r, struct raftlog_copy **out)
+{
+    (void)r;
+    if (fake.copies > 0) {
+        return HF_E_CONFLICT;
+    }
+    fake.copies++;
+    fake_copy = (struct raftlog_copy){
+        .about = {.node = 1, .index = fake.applied, .term = 3, .digest = 0xd16e57}};
+    *out = &fake_copy;
+    return HF_OK;
+}
+
+int raftlog_copy_look(struct raftlog_copy *c, uint64_t *bytes)
+{
+    (void)c;
+    *bytes = FAKE_COPY_BYTES;
+    return fake.copy_status;
+}
+
+const struct raftlog_backup *raftlog_copy_about(const struct raftlog_copy *c)
+{
+    return &c->about;
+}
+
+int raftlog_copy_read(struct raftlog_copy *c, uint64_t offset, uint32_t len,
+                      void (*done)(void *ctx, int status, struct slice data), void *ctx)
+{
+    CHECK(!c->reading);
+    CHECK(offset + len <= FAKE_COPY_BYTES);
+    c->reading = true;
+    c->offset = offset;
+    c->len = len;
+    c->done = done;
+    c->ctx = ctx;
+    return HF_OK;
+}
+
+void raftlog_copy_end(struct raftlog_copy *c)
+{
+    c->reading = false;
+    fake.copies--;
+}
+
+__attribute__((unused)) static void fake_copy_read(int status)
+{
+    uint8_t bytes[FAKE_COPY_BYTES];
+    struct raftlog_copy *c = &fake_copy;
+
+    CHECK(c->reading);
+    for (uint32_t i = 0; i < c->len; i++) {
+        bytes[i] = (uint8_t)(c->offset + i);
+    }
+    c->reading = false;
+    c->done(c->ctx, status, slice_of(bytes, c->len));
 }
 
 void raftlog_member_add(struct raftlog *r, uint64_t node, raftlog_member_fn done,

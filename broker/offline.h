@@ -1,0 +1,11 @@
+/* offline.h: what holdfastd does to a data directory without running on it. */
+#ifndef HF_BROKER_OFFLINE_H
+#define HF_BROKER_OFFLINE_H
+
+#include "broker/config.h"
+
+/* --restore FILE: make the data directory from a backup. Returns the exit code of the
+ * program; what was done goes to stdout, a refusal to stderr. */
+int offline_restore(const struct config *c);
+
+#endif
