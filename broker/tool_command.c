@@ -400,8 +400,8 @@ const struct tool_command tool_commands[] = {
      "HOLDFAST_DELIVERIES, HOLDFAST_FAILURES, HOLDFAST_PRIORITY, HOLDFAST_TAG, "
      "HOLDFAST_GROUP, HOLDFAST_KEYS (one per line), HOLDFAST_SENT_AT and "
      "HOLDFAST_ATTR_name are set. "
-     "Exit 0 acks the message, 75 releases it (ready again at once, and not counted), "
-     "65 "
+     "Exit 0 acks the message, 75 releases it (not counted; ready again after up to "
+     "100 ms, twice as long each time it was given back before, at most 10 s), 65 "
      "rejects it; anything else fails it with "
      "the last line of stderr as the reason. The lease is kept while the command runs. "
      "SIGTERM or SIGINT: what runs is finished, nothing new is taken.",

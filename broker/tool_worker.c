@@ -10,12 +10,17 @@
  * the one before it is under way. When the leader dies, the client asks the next one
  * again: the receive as the same attempt, the settlements with the same receipts.
  *
+ * A message whose command exits with 75 is given back with a delay that doubles each time
+ * it comes back like that, whoever gave it back: its counts tell how often. So a command
+ * that never can is not run as fast as the machine goes.
+ *
  * A few messages are fetched ahead while commands are short, so that a command never
  * waits for the network; those that wait longer than AHEAD_MS after all are given back
  * for others to take. */
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
 #include "broker/tool_spawn.h"
+#include "proto/backoff.h"
 #include "proto/clock.h"
 #include "proto/keeper.h"
 
@@ -36,6 +41,8 @@
 #define AHEAD_MS        2000
 #define SHORT_MS        50 /* commands that take less on average are fetched ahead for */
 #define GIVE_UP_MS      43200000
+#define RELEASE_MIN_MS  100 /* the delay of a message's first release, and of its later */
+#define RELEASE_MAX_MS  10000
 
 enum work_state { WORK_WAITING, WORK_RUNNING, WORK_SETTLING };
 
@@ -52,7 +59,7 @@ struct work {
     struct batch *batch;
     const struct hf_message *message;
     int64_t received_ms;
-    int64_t started_ms;
+    int64_t started_ms; /* 0 = its command was never started */
     struct spawn command;
     enum hf_settle_kind kind;
 };
@@ -81,6 +88,8 @@ struct worker {
     bool receiving;
     unsigned asked; /* the max of the receive on the wire */
     int64_t receive_after_ms;
+    unsigned receive_tries; /* that failed, since one succeeded */
+    struct backoff backoff;
     struct extension *extension; /* on the wire, or NULL */
     bool stopping;
     int code;
@@ -228,7 +237,22 @@ static void on_settled(void *ctx, const struct hf_error *error,
     free(s);
 }
 
-static void fill_entry(const struct work *work, struct hf_settle_entry *entry)
+/* From half of the bound to all of it; the bound doubles with each time that the message
+ * was given back without being counted as a failure. */
+static int64_t release_delay_ms(struct worker *w, const struct hf_message *m)
+{
+    unsigned times = m->deliveries > m->failures ? m->deliveries - m->failures - 1 : 0;
+    int64_t bound_ms = RELEASE_MIN_MS;
+
+    while (times-- > 0 && bound_ms < RELEASE_MAX_MS) {
+        bound_ms *= 2;
+    }
+    bound_ms = bound_ms < RELEASE_MAX_MS ? bound_ms : RELEASE_MAX_MS;
+    return bound_ms - backoff_draw(&w->backoff, bound_ms / 2);
+}
+
+static void fill_entry(struct worker *w, const struct work *work,
+                       struct hf_settle_entry *entry)
 {
     memset(entry, 0, sizeof *entry);
     entry->receipt = work->message->receipt;
@@ -237,6 +261,8 @@ static void fill_entry(const struct work *work, struct hf_settle_entry *entry)
     }
     if (work->kind == HF_RELEASE) {
         entry->has_delay = 1;
+        entry->delay_ms =
+            work->started_ms != 0 ? release_delay_ms(w, work->message) : 0;
     }
 }
 
@@ -259,7 +285,7 @@ static void settle_some(struct worker *w, enum hf_settle_kind kind)
         struct work *work = w->settling[kind].first;
 
         list_remove(&w->settling[kind], work);
-        fill_entry(work, &entries[s->count]);
+        fill_entry(w, work, &entries[s->count]);
         s->works[s->count++] = work;
     }
     w->settle_out[kind] = true;
@@ -400,7 +426,8 @@ static void on_received(void *ctx, const struct hf_error *error,
             return;
         }
         tell_trouble(w, error);
-        w->receive_after_ms = mono_ms() + 1000;
+        w->receive_after_ms =
+            mono_ms() + backoff_delay_ms(&w->backoff, w->receive_tries++);
         if (!may_pass(error) && error->status != HF_E_TOO_MANY_WAITERS &&
             error->status != HF_E_PAUSED) {
             w->stopping = true;
@@ -408,6 +435,7 @@ static void on_received(void *ctx, const struct hf_error *error,
         }
         return;
     }
+    w->receive_tries = 0;
     batch = calloc(1, sizeof *batch);
     if (batch == NULL || messages->count == 0) {
         free(batch);
@@ -679,6 +707,7 @@ int tool_worker(struct tool *t)
     if (rc != TOOL_DONE) {
         return rc;
     }
+    backoff_init(&w.backoff, (uint64_t)mono_ms() ^ ((uint64_t)getpid() << 32));
     w.average_ms = -1;
     w.epoll = -1;
     w.signals = -1;

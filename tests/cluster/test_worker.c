@@ -321,6 +321,51 @@ static void missing_queue_ends_the_worker(void **state)
     cluster_agree(c);
 }
 
+/* X-02: a command that always says 75 is not run in a hot loop: each time the message
+ * stays away longer, whichever worker gave it back. Nothing of it counts as a failure. */
+static void x02_a_command_that_never_can_is_run_ever_more_seldom(void **state)
+{
+    struct cluster *c = *state;
+    struct op_queue_info q;
+    struct caller k;
+    char script[4096];
+    char *said;
+    char *line;
+    pid_t workers[2];
+    double began[6];
+    int failures;
+
+    write_script(script, sizeof script, c, "never",
+                 "echo $(date +%s.%N) $HOLDFAST_FAILURES >>$1/never.out\n"
+                 "[ $HOLDFAST_DELIVERIES = 6 ] && touch $1/never.six\n"
+                 "exit 75");
+    cluster_caller(c, &k, "never");
+    assert_status(queue_create(&k, "never", "lease=30000 max_failures=1"), HF_OK);
+    put(&k, "never", "x");
+    for (int i = 0; i < 2; i++) {
+        workers[i] = start_worker(c, "never", "2", NULL, script);
+    }
+    until_file(c, "never.six");
+    for (int i = 0; i < 2; i++) {
+        stop_worker(workers[i]);
+    }
+    said = read_file(c, "never.out");
+    line = said;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(sscanf(line, "%lf %d", &began[i], &failures), 2);
+        assert_int_equal(failures, 0);
+        line = strchr(line, '\n') + 1;
+        /* Half of the bound at least, and a broker that is never early. */
+        assert_true(i == 0 || began[i] - began[i - 1] >= 0.05 * (1 << (i - 1)));
+    }
+    free(said);
+    q = queue_stats(&k, "never", NULL);
+    assert_int_equal(q.scheduled + q.ready, 1);
+    assert_int_equal(q.failed, 0);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +374,7 @@ int main(void)
         cluster_unit_test(lease_is_kept_while_the_command_runs),
         cluster_unit_test(sigterm_finishes_what_runs),
         cluster_unit_test(work_survives_the_leader),
+        cluster_unit_test(x02_a_command_that_never_can_is_run_ever_more_seldom),
         cluster_unit_test(missing_queue_ends_the_worker),
     };
 
