@@ -75,6 +75,7 @@
 #define LIMIT_FIRE 1024u                /* messages moved by one fire or sweep command */
 #define LIMIT_PRIORITY 16u
 #define LIMIT_TX_BYTES (32u << 20)      /* of what one transaction overwrites and removes */
+#define LIMIT_ATTEMPT_BYTES (16u << 20) /* of remembered receives, before memory is cut short */
 #define LIMIT_SESSION_WINDOW 1024u      /* numbers remembered per producer session */
 #define LIMIT_SESSIONS 100000u
 #define LIMIT_CONSUMERS 100000u         /* consumer sessions */

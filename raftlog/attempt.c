@@ -9,14 +9,32 @@
 #define HEAD_BYTES  10u
 #define ENTRY_BYTES 24u
 
-static uint32_t bucket_of(int64_t ms)
+static uint32_t present_bucket(const struct machine *m)
 {
-    return (uint32_t)(ms / LIMIT_ACK_MEMORY_MS);
+    return (uint32_t)(m->now_ms / LIMIT_ACK_MEMORY_MS) + m->attempt_turns;
 }
 
-static int64_t forget_ms(uint32_t bucket)
+/* When the bucket after next begins, unless buckets are filled until then. */
+static int64_t forget_ms(const struct machine *m, uint32_t bucket)
 {
-    return ((int64_t)bucket + 2) * LIMIT_ACK_MEMORY_MS;
+    return ((int64_t)bucket + 2 - m->attempt_turns) * LIMIT_ACK_MEMORY_MS;
+}
+
+/* Room for so many bytes in the present bucket; else the next one begins. */
+static uint32_t bucket_for(struct machine *m, uint32_t bytes)
+{
+    if (m->attempt_bucket != present_bucket(m)) {
+        m->attempt_bucket = present_bucket(m);
+        m->attempt_bytes = 0;
+    }
+    if (m->attempt_bytes + bytes > LIMIT_ATTEMPT_BYTES) {
+        m->attempt_turns++;
+        m->attempt_bucket++;
+        m->attempt_bytes = 0;
+        machine_expect_chore(m, &m->attempt_due_ms, m->now_ms);
+    }
+    m->attempt_bytes += bytes;
+    return m->attempt_bucket;
 }
 
 static struct slice attempt_key(uint8_t key[KEY_BYTES], uint32_t bucket, uint32_t queue,
@@ -91,7 +109,7 @@ static void mark_repeated(struct machine *m, struct claim *claim)
 
 bool attempt_known(struct machine *m, uint32_t queue, struct slice attempt)
 {
-    uint32_t bucket = bucket_of(m->now_ms);
+    uint32_t bucket = present_bucket(m);
     struct slice value;
 
     return attempt.len == ATTEMPT_ID_BYTES &&
@@ -102,7 +120,7 @@ bool attempt_known(struct machine *m, uint32_t queue, struct slice attempt)
 uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
                       struct claim *claims, uint32_t capacity)
 {
-    uint32_t bucket = bucket_of(m->now_ms);
+    uint32_t bucket = present_bucket(m);
     struct slice value;
     uint32_t count;
 
@@ -130,11 +148,12 @@ uint32_t attempt_find(struct machine *m, uint32_t queue, struct slice attempt,
 void attempt_put(struct machine *m, uint32_t queue, struct slice attempt,
                  const struct claim *claims, uint32_t count)
 {
-    uint32_t bucket = bucket_of(m->now_ms);
+    uint32_t bytes = HEAD_BYTES + count * ENTRY_BYTES;
+    uint32_t bucket = bucket_for(m, KEY_BYTES + bytes);
     uint8_t key[KEY_BYTES];
-    uint8_t *at = store_put_space(m->store, TREE_ATTEMPT,
-                                  attempt_key(key, bucket, queue, attempt.data),
-                                  HEAD_BYTES + count * ENTRY_BYTES, false);
+    uint8_t *at =
+        store_put_space(m->store, TREE_ATTEMPT,
+                        attempt_key(key, bucket, queue, attempt.data), bytes, false);
 
     if (at == NULL) {
         return;
@@ -149,7 +168,7 @@ void attempt_put(struct machine *m, uint32_t queue, struct slice attempt,
         bytes_put_i64(at + 16, claims[i].first_deadline_ms);
         at += ENTRY_BYTES;
     }
-    machine_expect_chore(m, &m->attempt_due_ms, forget_ms(bucket));
+    machine_expect_chore(m, &m->attempt_due_ms, forget_ms(m, bucket));
 }
 
 uint32_t attempt_sweep(struct machine *m, uint32_t budget)
@@ -168,7 +187,7 @@ uint32_t attempt_sweep(struct machine *m, uint32_t budget)
     more =
         store_seek(m->store, TREE_ATTEMPT, attempt_key(from, 0, 1, none), &key, &value);
     while (more) {
-        int64_t forget = forget_ms(bytes_get_u32(key.data));
+        int64_t forget = forget_ms(m, bytes_get_u32(key.data));
 
         if (forget > m->now_ms || done == budget) {
             machine_expect_chore(m, &m->attempt_due_ms, forget);

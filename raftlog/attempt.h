@@ -1,10 +1,15 @@
 /* attempt.h: a receive that is repeated under the same attempt id gets the same
  * messages.
  *
- * `attempt`, key: bucket u32 (LIMIT_ACK_MEMORY_MS of time), queue u32 (the first one
- * asked), attempt 16 bytes; value: i64 stamp, u16 count, then per message queue u32,
- * id u64, epoch u32, first deadline i64. Remembered for LIMIT_ACK_MEMORY_MS; buckets
- * are in time order, so forgetting is a bounded delete at the low end. */
+ * `attempt`, key: bucket u32, queue u32 (the first one asked), attempt 16 bytes; value:
+ * i64 stamp, u16 count, then per message queue u32, id u64, epoch u32, first deadline
+ * i64. Remembered for LIMIT_ACK_MEMORY_MS; buckets are in time order, so forgetting is a
+ * bounded delete at the low end.
+ *
+ * A bucket is LIMIT_ACK_MEMORY_MS of time, or LIMIT_ATTEMPT_BYTES if these are reached
+ * before: then the next bucket begins early, and so do all later ones (attempt_turns). The
+ * present bucket and the one before it are known. A consumer that receives and gives back
+ * as fast as it can shortens the memory and does not fill the store. */
 #ifndef HF_RAFTLOG_ATTEMPT_H
 #define HF_RAFTLOG_ATTEMPT_H
 

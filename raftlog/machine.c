@@ -64,6 +64,9 @@ static void meta_store(struct machine *m)
     bytes_put_u64(at + 116, m->next_group);
     bytes_put_u32(at + 124, m->consumers);
     bytes_put_i64(at + 128, m->consumer_due_ms);
+    bytes_put_u32(at + 136, m->attempt_turns);
+    bytes_put_u32(at + 140, m->attempt_bucket);
+    bytes_put_u64(at + 144, m->attempt_bytes);
     store_put(m->store, TREE_META, slice_of(&meta_tag, 1), slice_of(at, sizeof at));
 }
 
@@ -99,6 +102,9 @@ static int meta_load(struct machine *m)
     m->next_group = bytes_get_u64(at + 116);
     m->consumers = bytes_get_u32(at + 124);
     m->consumer_due_ms = bytes_get_i64(at + 128);
+    m->attempt_turns = bytes_get_u32(at + 136);
+    m->attempt_bucket = bytes_get_u32(at + 140);
+    m->attempt_bytes = bytes_get_u64(at + 144);
     return HF_OK;
 }
 

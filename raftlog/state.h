@@ -15,7 +15,8 @@
  *   104  u64 next number of a rule      112  u32 recurring messages
  *   116  u64 next number of a group
  *   124  u32 consumer sessions    128  i64 earliest chore of one (lower bound)
- *   136  24 bytes reserved (0)
+ *   136  u32 buckets of attempts begun early   140  u32 the present one   144  u64 its bytes
+ *   152  8 bytes reserved (0)
  * `meta`, key 'T': topic.h; key 'R': redrive.h; key 'U': user.h
  * `meta`, key 'S', queue u32: where the sweep of that queue goes on (sweep.c). */
 #ifndef HF_RAFTLOG_STATE_H
@@ -48,6 +49,9 @@ struct machine {
     uint64_t chain;
     int64_t session_due_ms;
     int64_t attempt_due_ms;
+    uint32_t attempt_turns; /* attempt.h */
+    uint32_t attempt_bucket;
+    uint64_t attempt_bytes;
     int64_t gone_due_ms;
     uint64_t next_session;
     uint64_t next_group;
