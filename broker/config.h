@@ -84,6 +84,14 @@
       "free space below which the node stops")                                         \
     X(max_connections, "max-connections", NUMBER, "10000", 1, LIMIT_CONNECTIONS, true, \
       "client connections at the same time")                                           \
+    X(connections_per_address, "max-connections-per-address", NUMBER, "0", 0,          \
+      LIMIT_CONNECTIONS, true, "client connections from one address; 0 = no limit")    \
+    X(connections_per_user, "max-connections-per-user", NUMBER, "0", 0,                \
+      LIMIT_CONNECTIONS, true, "client connections of one user; 0 = no limit")         \
+    X(requests_per_second, "max-requests-per-second", NUMBER, "0", 0, 10000000, true,  \
+      "of one user, or of one address without logins; 0 = no limit")                   \
+    X(unsent_bytes, "max-unsent-bytes", BYTES, "1GiB", 16 * CONFIG_MIB, CONFIG_TIB,    \
+      true, "answers that clients have not taken yet, of all connections")             \
     X(auto_rejoin, "auto-rejoin", FLAG, "yes", 0, 1, false,                            \
       "as leader, replace a member that comes back with an empty disk")                \
     X(log_level, "log-level", CHOICE, "info", 0, 0, true, "debug, info, warn or error")

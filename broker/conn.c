@@ -51,6 +51,7 @@ struct conn {
     uint64_t read_ms;    /* last bytes in */
     uint64_t moved_ms;   /* last progress out, or when output began to wait */
     size_t backlog;      /* of the socket at the last sweep */
+    size_t counted;      /* its part of set->unsent */
     struct dispatch_session session;
 };
 
@@ -127,6 +128,8 @@ static void conn_close(struct conn *c, const char *why)
     if (c->next != NULL) {
         c->next->prev = c->prev;
     }
+    set->unsent -= c->counted;
+    c->counted = 0;
     dispatch_session_close(set->dispatch, &c->session);
     uv_close((uv_handle_t *)&c->tcp, conn_on_closed);
 }
@@ -136,6 +139,16 @@ static void conn_close(struct conn *c, const char *why)
 static size_t conn_unsent(const struct conn *c)
 {
     return c->out.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+}
+
+/* Its part of what all of them have not sent. */
+static void conn_recount(struct conn *c)
+{
+    size_t now = c->state == CONN_CLOSED ? 0 : conn_unsent(c);
+
+    c->set->unsent += now;
+    c->set->unsent -= c->counted;
+    c->counted = now;
 }
 
 static void conn_mark(struct conn *c)
@@ -191,6 +204,7 @@ static void conn_on_reply(void *ctx, const struct op_reply *reply)
          * the next flush close: a session must not go while it is being answered. */
         c->out.failed = true;
     }
+    conn_recount(c);
     conn_mark(c);
 }
 
@@ -212,6 +226,7 @@ static void conn_on_written(uv_write_t *write, int status)
         return;
     }
     c->moved_ms = uv_now(c->set->loop);
+    conn_recount(c);
     conn_mark(c); /* more may have come, and reading may go on */
 }
 
@@ -273,7 +288,8 @@ static bool conn_is_full(void *ctx)
         conn_send(
             c); /* perhaps the peer reads: a turn may bring more than it should hold */
     }
-    return conn_unsent(c) > LIMIT_OUT_HARD_BYTES / 2;
+    return conn_unsent(c) > LIMIT_OUT_HARD_BYTES / 2 ||
+           (c->set->unsent_max != 0 && c->set->unsent > c->set->unsent_max);
 }
 
 static void conn_on_shutdown(uv_shutdown_t *shutdown, int status)
@@ -471,7 +487,7 @@ _Static_assert((CONN_KEEPIDLE_S + CONN_KEEPINTVL_S * CONN_KEEPCNT) * 1000 <=
                "keepalive ends within the documented time");
 
 /* Where it comes from, and whether that is this very machine. */
-static void conn_set_peer(struct conn *c)
+static bool conn_set_peer(struct conn *c)
 {
     struct sockaddr_storage at;
     int len = sizeof at;
@@ -479,7 +495,7 @@ static void conn_set_peer(struct conn *c)
     uint16_t port = 0;
 
     if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&at, &len) != 0) {
-        return;
+        return true; /* it is gone already */
     }
     if (at.ss_family == AF_INET) {
         const struct sockaddr_in *in = (const void *)&at;
@@ -496,6 +512,7 @@ static void conn_set_peer(struct conn *c)
     }
     (void)snprintf(c->session.peer, sizeof c->session.peer,
                    at.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, port);
+    return dispatch_session_from(c->set->dispatch, &c->session, host);
 }
 
 static void conn_link(struct conn *c)
@@ -539,7 +556,11 @@ void conn_accept(struct conn_set *set, uv_stream_t *listener)
     }
     set->metrics->connections_accepted++;
     conn_set_options(c);
-    conn_set_peer(c);
+    if (!conn_set_peer(c)) {
+        set->metrics->connections_refused++;
+        conn_close(c, "max-connections-per-address are open");
+        return;
+    }
     if (uv_read_start((uv_stream_t *)&c->tcp, conn_on_room, conn_on_read) != 0) {
         conn_close(c, "reading failed");
         return;
@@ -556,6 +577,7 @@ static void conn_flush(struct conn *c)
         return;
     }
     conn_send(c);
+    conn_recount(c);
     if (c->broken) {
         conn_close(c, NULL); /* the peer is gone */
         return;

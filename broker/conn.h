@@ -50,6 +50,8 @@ struct conn_set {
     uint64_t stall_ms; /* CONN_STALL_MS */
     uint32_t count;
     uint32_t max;
+    uint64_t unsent;     /* bytes of answers that clients have not taken, of all */
+    uint64_t unsent_max; /* above it receives and reads are refused; 0 = no bound */
     bool again; /* a flush handled requests: the loop must turn once more without
                    sleeping */
     uv_stream_t

@@ -591,6 +591,13 @@ static void answer_read(struct dispatch *d, struct dispatch_session *s,
         session_send(d, s, &reply, start_ns);
         return;
     }
+    if (session_is_full(s)) {
+        reply.error.message = slice_text("answers are not taken fast enough, here or on "
+                                         "other connections (max-unsent-bytes)");
+        reply_refuse(d, &reply, HF_E_MEMORY_LOW);
+        session_send(d, s, &reply, start_ns);
+        return;
+    }
     switch (request->op) {
     case OP_QUEUE_SHOW:
         machine_queue_show(m, &request->queue_show, now_ms, &d->arena, &reply);
@@ -986,5 +993,9 @@ void dispatch_session_close(struct dispatch *d, struct dispatch_session *s)
     s->in_flight = 0;
     s->waiting = 0;
     auth_done(&s->auth);
+    quota_leave(&d->users, s->of_user);
+    quota_leave(&d->addresses, s->of_address);
+    s->of_user = NULL;
+    s->of_address = NULL;
     session_release(d, s);
 }

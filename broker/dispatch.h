@@ -20,6 +20,7 @@
 #include "broker/held.h"
 #include "broker/leader.h"
 #include "broker/metrics.h"
+#include "broker/quota.h"
 #include "raftlog/raftlog.h"
 
 struct backup;
@@ -32,6 +33,13 @@ struct dispatch_config {
     const char *version; /* "0.1.0" */
     int64_t retry_ms;    /* advice while there is no leader: the election timeout */
     struct auth_config auth;
+};
+
+/* What may change while it runs. 0 = no bound. */
+struct dispatch_limits {
+    uint32_t connections_per_address;
+    uint32_t connections_per_user;
+    uint32_t requests_per_second; /* of one user; of one address, without a login */
 };
 
 /* One client. Initialise with dispatch_session_open; embedded in its connection. */
@@ -54,6 +62,8 @@ struct dispatch_session {
     struct auth auth;     /* who it is */
     uint64_t rights_seen; /* auth.checked when its waiting requests were looked at */
     bool private; /* nobody can listen: loopback or TLS. Set by the owner */
+    struct quota_entry *of_address; /* what it counts to; NULL = nothing */
+    struct quota_entry *of_user;
     char peer[64]; /* where it comes from, for people; set by the owner, may be empty */
     struct backup *backup; /* that it takes; NULL = none */
     struct held held; /* leases to release on close; unused without release_on_close */
@@ -70,12 +80,16 @@ void dispatch_close(struct dispatch *d);
 extern const struct leader_callbacks dispatch_leader_callbacks;
 /* Before the first request. */
 void dispatch_attach(struct dispatch *d, struct raftlog *log, struct leader *leader);
+void dispatch_set_limits(struct dispatch *d, const struct dispatch_limits *limits);
 /* From now on every request is answered Unavailable. */
 void dispatch_stop(struct dispatch *d);
 
 void dispatch_session_open(struct dispatch_session *s,
                            void (*reply)(void *ctx, const struct op_reply *reply),
                            bool (*full)(void *ctx), void *ctx);
+/* It comes from this address (without the port). False: there are as many as may be. */
+bool dispatch_session_from(struct dispatch *d, struct dispatch_session *s,
+                           const char *address);
 /* Nothing is answered any more. Waiting receives leave their lines, leases are released
  * if it asked for that. */
 void dispatch_session_close(struct dispatch *d, struct dispatch_session *s);

@@ -53,6 +53,8 @@ struct dispatch {
     struct arena arena;       /* of the request at hand */
     struct op_buffer scratch; /* fields encoded anew */
     struct auth_rules rules;
+    struct quota addresses;
+    struct quota users;
     char *audit; /* of the request at hand, until somebody answers or keeps it */
     bool stopping;
     uint64_t in_flight;

@@ -42,6 +42,24 @@ void audit_end(char *text, int status)
 
 /* ---- logins ---- */
 
+/* One more connection of the user it is now. */
+static int count_user(struct dispatch *d, struct dispatch_session *s,
+                      struct op_reply *reply)
+{
+    quota_leave(&d->users, s->of_user);
+    s->of_user = s->auth.root ? NULL : quota_enter(&d->users, s->auth.user);
+    if (s->auth.root || s->of_user != NULL) {
+        return HF_OK;
+    }
+    s->auth.known = false;
+    reply->auth = (struct op_auth_reply){.done = false};
+    reply->error.status = HF_E_RATE_LIMITED;
+    reply->error.element = slice_text("user");
+    reply->error.message =
+        slice_text("the user has max-connections-per-user connections: close some");
+    return HF_E_RATE_LIMITED;
+}
+
 static int login(struct dispatch *d, struct dispatch_session *s,
                  const struct op_request *request, uint64_t start_ns)
 {
@@ -72,14 +90,57 @@ static int login(struct dispatch *d, struct dispatch_session *s,
         log_line(LOG_WARN, "auth", "refused from=%s actor=%.*s: %.*s",
                  s->peer[0] != '\0' ? s->peer : "-", (int)s->actor_len, s->actor,
                  (int)reply.error.message.len, (const char *)reply.error.message.data);
-    } else if (s->auth.known && !before) {
-        d->metrics->logins++;
+    } else if (s->auth.known) {
+        d->metrics->logins += !before;
+        rc = count_user(d, s, &reply);
     }
     if (rc != HF_OK) {
         reply_refuse(d, &reply, rc);
     }
     (void)session_send(d, s, &reply, start_ns);
     return s->auth.failures >= AUTH_TRIES ? HF_E_AUTH_FAILED : HF_OK;
+}
+
+/* ---- how much ---- */
+
+void dispatch_set_limits(struct dispatch *d, const struct dispatch_limits *limits)
+{
+    d->addresses.connections_max = limits->connections_per_address;
+    d->users.connections_max = limits->connections_per_user;
+    d->addresses.rate = limits->requests_per_second;
+    d->users.rate = limits->requests_per_second;
+}
+
+bool dispatch_session_from(struct dispatch *d, struct dispatch_session *s,
+                           const char *address)
+{
+    s->of_address = quota_enter(&d->addresses, address);
+    return s->of_address != NULL;
+}
+
+/* Requests a second: of its user, else of its address. */
+static bool within_rate(struct dispatch *d, struct dispatch_session *s,
+                        const struct op_request *request, uint64_t start_ns)
+{
+    struct op_error error = {
+        .element = slice_text("requests"),
+        .message = slice_text("more than max-requests-per-second: ask less often, or put "
+                              "more into one request")};
+
+    if (s->auth.known && s->auth.root) {
+        return true;
+    }
+    if (s->of_user != NULL) {
+        error.retry_after_ms = quota_take(&d->users, s->of_user, start_ns);
+    } else if (s->of_address != NULL) {
+        error.retry_after_ms = quota_take(&d->addresses, s->of_address, start_ns);
+    }
+    if (error.retry_after_ms == 0) {
+        return true;
+    }
+    d->metrics->rate_limited++;
+    session_refuse(d, s, request, HF_E_RATE_LIMITED, &error, start_ns);
+    return false;
 }
 
 /* ---- rights ---- */
@@ -109,7 +170,14 @@ int gate_pass(struct dispatch *d, struct dispatch_session *s,
     if (is_login(request->op)) {
         return login(d, s, request, start_ns);
     }
-    if (!d->rules.config.required || request->op == OP_PING) {
+    if (request->op == OP_PING) {
+        *answered = false;
+        return HF_OK;
+    }
+    if (!within_rate(d, s, request, start_ns)) {
+        return HF_OK;
+    }
+    if (!d->rules.config.required) {
         *answered = false;
     } else if (!s->auth.known) {
         refuse_with(d, s, request, HF_E_AUTH_FAILED,

@@ -29,6 +29,8 @@
     X(logins_failed, "logins_failed_total",                                            \
       "Wrong passwords and tokens, and broken logins")                                 \
     X(access_denied, "access_denied_total", "Requests refused for want of a right")    \
+    X(rate_limited, "rate_limited_total",                                              \
+      "Requests refused at max-requests-per-second")                                   \
     X(bytes_received, "received_bytes_total", "Bytes read from clients")               \
     X(bytes_sent, "sent_bytes_total", "Bytes written to clients")                      \
     X(reads_paused, "reads_paused_total",                                              \

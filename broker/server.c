@@ -199,13 +199,26 @@ static void server_stop(struct server *s)
 
 /* ---- reload ---- */
 
-static void server_apply_options(struct server *s)
+static void server_apply_log_level(const struct config *config)
 {
     enum log_level level;
 
-    CHECK(log_level_parse(s->config->log_level, &level));
+    CHECK(log_level_parse(config->log_level, &level));
     log_set_level(level);
+}
+
+/* What may change while it runs. */
+static void server_apply_options(struct server *s)
+{
+    server_apply_log_level(s->config);
     s->conns.max = (uint32_t)s->config->max_connections;
+    s->conns.unsent_max = (uint64_t)s->config->unsent_bytes;
+    dispatch_set_limits(
+        s->dispatch,
+        &(struct dispatch_limits){
+            .connections_per_address = (uint32_t)s->config->connections_per_address,
+            .connections_per_user = (uint32_t)s->config->connections_per_user,
+            .requests_per_second = (uint32_t)s->config->requests_per_second});
 }
 
 static void server_reload(struct server *s)
@@ -554,6 +567,7 @@ static int server_open_parts(struct server *s)
     }
     conn_set_init(&s->conns, &s->loop, s->dispatch, &s->metrics,
                   (uint32_t)s->config->max_connections);
+    server_apply_options(s);
     return HF_OK;
 }
 
@@ -685,7 +699,7 @@ int server_run(struct config *config, int argc, char **argv)
     s->began_ns = uv_hrtime();
     arena_init(&s->arena, SERVER_ARENA_BYTES);
     server_raise_limits(config);
-    server_apply_options(s);
+    server_apply_log_level(config);
     if (server_start(s) != HF_OK) {
         server_remove_temporary(config);
         fflush(NULL);

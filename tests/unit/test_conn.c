@@ -539,6 +539,94 @@ static void connections_beyond_the_maximum_are_closed(void **state)
     }
 }
 
+static void connections_of_one_address_are_bounded(void **state)
+{
+    const struct dispatch_limits limits = {.connections_per_address = 2};
+    struct peer *a;
+    struct peer *b;
+    struct peer *c;
+
+    (void)state;
+    dispatch_set_limits(dispatch, &limits);
+    a = greeted();
+    b = greeted();
+    c = peer_open();
+    peer_await_end(c);
+    assert_int_equal(metrics.connections_refused, 1);
+    peer_close(c);
+    peer_close(b);
+    while (set.count > 1) {
+        turn();
+    }
+    b = greeted(); /* there is room again */
+    peer_close(a);
+    peer_close(b);
+}
+
+static void requests_a_second_are_bounded(void **state)
+{
+    const struct dispatch_limits limits = {.requests_per_second = 5};
+    struct op_buffer b = {0};
+    struct peer *p = greeted();
+
+    (void)state;
+    dispatch_set_limits(dispatch, &limits);
+    for (uint64_t id = 0; id < 40; id++) {
+        frame_send(&b, 10 + id);
+    }
+    peer_write(p, b.data, b.len);
+    peer_await_answers(p, 1 + 40 - 5);
+    assert_int_equal(p->last_status, HF_E_RATE_LIMITED);
+    assert_int_equal(metrics.rate_limited, 35);
+    assert_int_equal(fake.count, 5);
+    apply();
+    peer_await_answers(p, 1 + 40);
+    op_buffer_done(&b);
+    peer_close(p);
+}
+
+/* Some read nothing; when all of them together hold too much, whoever asks for more is
+ * told, and whoever sends is served. */
+static void answers_of_all_connections_are_bounded(void **state)
+{
+    struct op_buffer peek = {0};
+    struct op_buffer one = {0};
+    struct peer *p = greeted();
+    struct peer *other = greeted();
+    unsigned more = 0;
+
+    (void)state;
+    frame_peek(&peek, 500, 10);
+    while (metrics.reads_paused == 0 && more++ < 100000) {
+        (void)peer_try(p, peek.data, peek.len);
+        turn();
+    }
+    assert_true(set.unsent > 0);
+    set.unsent_max = 1;
+    peer_write(other, peek.data, peek.len);
+    peer_await_answers(other, 2);
+    assert_int_equal(other->last_status, HF_E_MEMORY_LOW);
+    frame_send(&one, 11);
+    peer_write(other, one.data, one.len);
+    while (fake.count == 0) {
+        turn();
+    }
+    apply();
+    peer_await_answers(other, 3);
+    assert_int_equal(other->last_status, HF_OK);
+    peer_close(p);
+    while (set.count > 1) {
+        turn();
+    }
+    assert_int_equal(set.unsent, 0); /* what it held is not counted any more */
+    peer_write(other, peek.data, peek.len);
+    peer_await_answers(other, 4);
+    assert_int_equal(other->last_status, HF_OK);
+    op_buffer_done(&peek);
+    op_buffer_done(&one);
+    peer_close(other);
+}
+
 static void on_empty(void *ctx)
 {
     (void)ctx;
@@ -598,6 +686,9 @@ int main(void)
         TEST(peer_that_closes_takes_its_waiters_along),
         TEST(peer_that_closes_with_requests_in_the_log_harms_nobody),
         TEST(connections_beyond_the_maximum_are_closed),
+        TEST(connections_of_one_address_are_bounded),
+        TEST(requests_a_second_are_bounded),
+        TEST(answers_of_all_connections_are_bounded),
         TEST(finish_flushes_and_closes),
         TEST(finish_without_connections_is_done_at_once),
     };
