@@ -353,6 +353,96 @@ static void p09_returns_with_what_there_is(void **state)
     cluster_agree(c);
 }
 
+/* One more receive of a consumer of p11. */
+static uint64_t p11_ask(struct wire *w, int64_t wait_ms, int64_t lease_ms)
+{
+    struct slice name = slice_text("p11");
+    struct op_request r = {.op = OP_RECEIVE,
+                           .receive = {.queues = &name,
+                                       .queue_count = 1,
+                                       .max = 1,
+                                       .wait_ms = wait_ms,
+                                       .lease = {true, lease_ms}}};
+    uint64_t id = wire_post(w, &r);
+
+    assert_true(id != 0);
+    return id;
+}
+
+static void p11_ack(struct wire *w, const struct op_message *m)
+{
+    struct op_settle_entry entry = {.receipt = m->receipt};
+    struct op_request r = {.op = OP_SETTLE,
+                           .settle = {.queue = slice_text("p11"),
+                                      .kind = SETTLE_ACK,
+                                      .entries = &entry,
+                                      .count = 1}};
+    struct answer a = {0};
+
+    assert_status(wire_call(w, &r, 5000, &a), HF_OK);
+    assert_status(a.reply.settle.results[0].error.status, HF_OK);
+    answer_done(&a);
+}
+
+/* P-11: every consumer lets every lease end, twenty times over; then all of them get
+ * and ack 500 messages over the same connections. */
+static void p11_dispatch_goes_on_after_all_timed_out(void **state)
+{
+    enum { CONSUMERS = 3, ROUNDS = 20, COUNT = 500 };
+    struct cluster *c = *state;
+    struct wire *w[CONSUMERS];
+    uint64_t asked[CONSUMERS];
+    struct answer a = {0};
+    struct caller k;
+    unsigned got[CONSUMERS] = {0};
+    uint32_t acked = 0;
+
+    cluster_caller(c, &k, "p11");
+    assert_status(queue_create(&k, "p11", "max_failures=0 retry_initial=0"), HF_OK);
+    for (int i = 0; i < CONSUMERS; i++) {
+        w[i] = wire_open(c->node[cluster_leader(c, 10000)].client_port, "p11");
+        assert_non_null(w[i]);
+        assert_status(queue_text(&k, "p11", "lapses").status, HF_OK);
+    }
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < CONSUMERS; i++) {
+            asked[i] = p11_ask(w[i], 10000, 100);
+        }
+        for (int i = 0; i < CONSUMERS; i++) {
+            assert_status(wire_take(w[i], asked[i], OP_RECEIVE, 12000, &a), HF_OK);
+            assert_int_equal(a.reply.receive.count, 1);
+        }
+    }
+    assert_true(queue_until(&k, "p11", 5000, queue_ready_is, CONSUMERS));
+    assert_int_equal(queue_stats(&k, "p11", NULL).failed, ROUNDS * CONSUMERS);
+    for (int i = 0; i < CONSUMERS; i++) {
+        asked[i] = p11_ask(w[i], 10000, 60000);
+    }
+    for (uint32_t sent = 0; sent < COUNT - CONSUMERS; sent++) {
+        assert_status(queue_text(&k, "p11", "now").status, HF_OK);
+    }
+    while (acked < COUNT) {
+        int i = (int)(acked % CONSUMERS); /* in turn: each waits for one */
+
+        assert_status(wire_take(w[i], asked[i], OP_RECEIVE, 12000, &a), HF_OK);
+        assert_int_equal(a.reply.receive.count, 1);
+        p11_ack(w[i], &a.reply.receive.messages[0]);
+        got[i]++;
+        acked++;
+        if (acked + CONSUMERS <= COUNT) {
+            asked[i] = p11_ask(w[i], 10000, 60000);
+        }
+    }
+    assert_true(queue_until(&k, "p11", 5000, queue_empty, 0));
+    for (int i = 0; i < CONSUMERS; i++) {
+        assert_true(got[i] >= COUNT / CONSUMERS);
+        wire_close(w[i]);
+    }
+    answer_done(&a);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +452,7 @@ int main(void)
         cluster_unit_test(p05_waiters_share),
         cluster_unit_test(p07_expired_wait_is_empty_on_time),
         cluster_unit_test(p09_returns_with_what_there_is),
+        cluster_unit_test(p11_dispatch_goes_on_after_all_timed_out),
     };
 
     return cmocka_run_group_tests(tests, cluster_group_setup, cluster_group_teardown);

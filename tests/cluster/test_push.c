@@ -3,14 +3,15 @@
 
 #define BURST 500u
 
-static void subscribe_as(struct wire *w, const char *queue, const char *filter,
-                         uint32_t credit, const char *attempt, uint64_t *id)
+static void subscribe_for(struct wire *w, const char *queue, const char *filter,
+                          uint32_t credit, const char *attempt, int64_t lease_ms,
+                          uint64_t *id)
 {
     struct op_request r = {.op = OP_SUBSCRIBE};
     struct answer a = {0};
 
     r.subscribe = (struct op_subscribe){
-        .queue = slice_text(queue), .credit = credit, .lease = {true, 60000}};
+        .queue = slice_text(queue), .credit = credit, .lease = {true, lease_ms}};
     if (filter != NULL) {
         r.subscribe.filter = slice_text(filter);
     }
@@ -26,6 +27,12 @@ static void subscribe_as(struct wire *w, const char *queue, const char *filter,
     answer_done(&a);
 }
 
+static void subscribe_as(struct wire *w, const char *queue, const char *filter,
+                         uint32_t credit, const char *attempt, uint64_t *id)
+{
+    subscribe_for(w, queue, filter, credit, attempt, 60000, id);
+}
+
 static void subscribe(struct wire *w, const char *queue, const char *filter,
                       uint32_t credit, uint64_t *id)
 {
@@ -39,6 +46,16 @@ static uint32_t next(struct wire *w, uint64_t id, struct answer *a)
     return a->reply.error.status == HF_OK && a->reply.subscribe.more
                ? a->reply.subscribe.count
                : 0;
+}
+
+static void give_credit(struct wire *w, uint64_t id, uint32_t credit)
+{
+    struct op_request r = {.op = OP_CREDIT};
+    struct answer a = {0};
+
+    r.credit = (struct op_credit){.subscription = id, .credit = credit};
+    assert_status(wire_call(w, &r, 5000, &a), HF_OK);
+    answer_done(&a);
 }
 
 /* Everything comes, in order, never more than the credit, with leases that hold. */
@@ -64,8 +81,6 @@ static void pushed_in_order_while_credit_lasts(void **state)
         assert_status(queue_text(&k, "push", body).status, HF_OK);
     }
     while (got < BURST) {
-        struct op_request credit = {.op = OP_CREDIT};
-        struct answer given = {0};
         uint32_t count = next(w, id, &a);
 
         assert_true(count > 0 && count <= 50);
@@ -79,9 +94,7 @@ static void pushed_in_order_while_credit_lasts(void **state)
             assert_int_equal(t.deliveries, 1);
             acked += queue_ack(&k, "push", t.receipt).status == HF_OK;
         }
-        credit.credit = (struct op_credit){.subscription = id, .credit = count};
-        assert_status(wire_call(w, &credit, 5000, &given), HF_OK);
-        answer_done(&given);
+        give_credit(w, id, count);
     }
     assert_int_equal(acked, BURST);
     assert_true(queue_until(&k, "push", 5000, queue_empty, 0));
@@ -122,6 +135,49 @@ static void p03_a_gone_subscriber_costs_at_most_its_leases(void **state)
     cluster_agree(c);
 }
 
+/* P-11 for subscriptions: whoever was pushed a message lets its lease end, over and
+ * over; those with credit go on being pushed to. */
+static void p11_pushing_goes_on_after_all_timed_out(void **state)
+{
+    enum { SUBSCRIBERS = 3, ROUNDS = 20 };
+    struct cluster *c = *state;
+    struct wire *w[SUBSCRIBERS];
+    uint64_t id[SUBSCRIBERS];
+    struct answer a = {0};
+    struct caller k;
+    struct taken t;
+
+    cluster_caller(c, &k, "p11-push");
+    assert_status(queue_create(&k, "p11-push", "max_failures=0 retry_initial=0"),
+                  HF_OK);
+    for (int i = 0; i < SUBSCRIBERS; i++) {
+        w[i] = wire_open(c->node[cluster_leader(c, 10000)].client_port, "p11-push");
+        assert_non_null(w[i]);
+        subscribe_for(w[i], "p11-push", NULL, 1, NULL, 100, &id[i]);
+        assert_status(queue_text(&k, "p11-push", "lapses").status, HF_OK);
+    }
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < SUBSCRIBERS; i++) {
+            assert_int_equal(next(w[i], id[i], &a), 1);
+            if (round < ROUNDS) {
+                give_credit(w[i], id[i], 1);
+            }
+        }
+    }
+    assert_true(queue_until(&k, "p11-push", 5000, queue_ready_is, SUBSCRIBERS));
+    assert_int_equal(queue_stats(&k, "p11-push", NULL).failed, ROUNDS * SUBSCRIBERS);
+    for (int i = 0; i < SUBSCRIBERS; i++) {
+        give_credit(w[i], id[i], 1);
+        assert_int_equal(next(w[i], id[i], &a), 1);
+        taken_from(&t, &a, 0);
+        assert_status(queue_ack(&k, "p11-push", t.receipt).status, HF_OK);
+        wire_close(w[i]);
+    }
+    answer_done(&a);
+    caller_done(&k);
+    cluster_agree(c);
+}
+
 static void a_filter_holds_for_what_is_pushed(void **state)
 {
     struct cluster *c = *state;
@@ -156,8 +212,9 @@ static bool two_leased(const struct op_queue_info *q, uint64_t n)
     return q->leased == 2;
 }
 
-/* Two replies are lost with their connection and their leader. Who subscribes at the next
- * one with the attempt of the first gets both again: the same deliveries, first of all. */
+/* Two replies are lost with their connection and their leader. Who subscribes at the
+ * next one with the attempt of the first gets both again: the same deliveries, first of
+ * all. */
 static void what_was_lost_comes_again(void **state)
 {
     struct cluster *c = *state;
@@ -284,6 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cluster_unit_test(pushed_in_order_while_credit_lasts),
         cluster_unit_test(p03_a_gone_subscriber_costs_at_most_its_leases),
+        cluster_unit_test(p11_pushing_goes_on_after_all_timed_out),
         cluster_unit_test(a_filter_holds_for_what_is_pushed),
         cluster_unit_test(what_was_lost_comes_again),
         cluster_unit_test(stepping_down_ends_it_at_once),

@@ -852,6 +852,144 @@ static void one_way_loss_does_not_unseat_the_leader(void **state)
     }
 }
 
+/* F-11: a follower dies, leadership changes a few times without it, the leader dies,
+ * and the last one waits alone for long: the follower with its old term completes the
+ * majority, whoever of the three has which part. */
+static void f11_an_old_term_completes_the_majority(void **state)
+{
+    static const uint32_t orders[6][3] = {{1, 2, 3}, {1, 3, 2}, {2, 1, 3},
+                                          {2, 3, 1}, {3, 1, 2}, {3, 2, 1}};
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        struct rig r;
+        struct node *first;
+        struct node *back;
+        struct node *alone;
+        uint64_t term;
+
+        rig_found(&r, 3);
+        first = &r.nodes[orders[i][0]];
+        back = &r.nodes[orders[i][1]];
+        alone = &r.nodes[orders[i][2]];
+        (void)wait_leader(&r);
+        node_kill(back);
+        (void)wait_leader(&r);
+        for (unsigned change = 0; change < 3; change++) {
+            struct node *n = wait_leader(&r);
+            struct node *next = n == first ? alone : first;
+
+            submit_many(n, 2, 50);
+            run(&r, 100);
+            assert_int_equal(driver_transfer(n->driver, next->id), HF_OK);
+            run(&r, 500);
+            assert_ptr_equal(leader(&r), next);
+        }
+        if (leader(&r) != first) {
+            assert_int_equal(driver_transfer(leader(&r)->driver, first->id), HF_OK);
+            run(&r, 500);
+        }
+        assert_ptr_equal(leader(&r), first);
+        submit_many(first, 2, 50);
+        run(&r, 100);
+        node_kill(first);
+        run(&r, 20000);
+        assert_null(leader(&r));
+        term = driver_term(alone->driver);
+        node_open(back);
+        assert_true(driver_term(back->driver) < term);
+        for (unsigned ms = 0; leader(&r) == NULL; ms += TICK_MS) {
+            assert_true(ms < 5000);
+            run(&r, TICK_MS);
+        }
+        /* It has what was confirmed without it before it serves with it. */
+        r.outcome_count = 0;
+        submit_many(leader(&r), 3, 50);
+        run(&r, 200);
+        assert_int_equal(r.outcome_count, 3);
+        for (unsigned k = 0; k < 3; k++) {
+            assert_int_equal(r.outcomes[k], HF_OK);
+        }
+        assert_int_equal(back->hash, alone->hash);
+        node_open(first);
+        run(&r, 1000);
+        assert_level(&r, 3);
+        rig_done(&r);
+    }
+}
+
+/* Elected by `voter`, who hears no more of it than that. */
+static void elect_and_kill(struct rig *r, struct node *n, const struct node *voter)
+{
+    node_open(n);
+    for (unsigned i = 0; driver_role(n->driver) != DRIVER_LEADER; i++) {
+        assert_true(i < 10000);
+        if (!step(r)) {
+            r->now_ms += TICK_MS;
+            for (uint32_t k = 1; k <= NODES_MAX; k++) {
+                if (r->nodes[k].up) {
+                    driver_tick(r->nodes[k].driver);
+                }
+            }
+        }
+    }
+    r->cut[n->id][voter->id] = true;
+    settle(r);
+    node_kill(n);
+    r->cut[n->id][voter->id] = false;
+}
+
+/* F-11, the other way round: the one that comes back has the longer log, so that only
+ * it can be elected, and the older term. */
+static void f11_the_longer_log_has_the_older_term(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i <= 3; i++) {
+        struct rig r;
+        struct node *first;
+        struct node *back;
+        struct node *alone = &r.nodes[i];
+
+        rig_found(&r, 3);
+        first = wait_leader(&r);
+        if (first == alone) {
+            cut_off(&r, alone, true);
+            run(&r, 2000);
+            first = wait_leader(&r);
+        }
+        cut_off(&r, alone, true);
+        back = first == &r.nodes[i % 3 + 1] ? &r.nodes[(i + 1) % 3 + 1]
+                                            : &r.nodes[i % 3 + 1];
+        r.outcome_count = 0;
+        submit_many(first, 3, 50);
+        run(&r, 200);
+        assert_int_equal(r.outcome_count, 3);
+        node_kill(back);
+        node_kill(first);
+        cut_off(&r, alone, false);
+        for (unsigned times = 0; times < 3; times++) {
+            elect_and_kill(&r, first, alone);
+        }
+        run(&r, 20000);
+        assert_null(leader(&r));
+        node_open(back);
+        assert_true(driver_term(back->driver) + 2 < driver_term(alone->driver));
+        assert_true(driver_last_index(back->driver) > driver_last_index(alone->driver));
+        for (unsigned ms = 0; leader(&r) == NULL; ms += TICK_MS) {
+            assert_true(ms < 5000);
+            run(&r, TICK_MS);
+        }
+        assert_ptr_equal(leader(&r), back);
+        submit_many(back, 3, 50);
+        run(&r, 200);
+        assert_int_equal(r.outcome_count, 6);
+        node_open(first);
+        run(&r, 1000);
+        assert_level(&r, 3);
+        rig_done(&r);
+    }
+}
+
 /* F-08: with four commands always under way, commands go on being confirmed. */
 static void f08_steady_load_keeps_being_confirmed(void **state)
 {
@@ -1054,6 +1192,63 @@ static void an_installation_survives_dying(void **state)
             assert_true(die < 10);
         }
     }
+}
+
+/* M-04: while its state is on its way a follower hears nothing for so long that it
+ * campaigns; the state arrives in the middle of that, at another moment each time. It
+ * is taken, or refused and sent again; the others keep their leader, and the follower
+ * is level in the end. */
+static void m04_an_election_while_a_state_is_installed(void **state)
+{
+    unsigned campaigning = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 60; round++) {
+        struct rig r;
+        struct node *lag;
+        struct node *n = make_lag(&r, &lag);
+        struct snapshot_mark mark;
+        uint64_t term;
+        bool cut_both_ways = round % 2 == 0;
+
+        run(&r, 200);
+        assert_int_equal(n->transfers, 1);
+        term = driver_term(n->driver);
+        stage(lag, n, &mark);
+        driver_hold(n->driver, mark.index);
+        for (uint32_t i = 1; i <= 3; i++) {
+            r.cut[i][lag->id] = true;
+            r.cut[lag->id][i] = cut_both_ways;
+        }
+        submit_many(n, 20, 100);
+        run(&r, 300 + 170 * (int64_t)round % 5000);
+        campaigning += driver_role(lag->driver) == DRIVER_CANDIDATE;
+        if (driver_install(lag->driver, n->id, term, &mark, on_swap, lag) == HF_OK) {
+            assert_int_equal(lag->applied, mark.index);
+        }
+        driver_hold(n->driver, 0);
+        driver_transfer_done(n->driver, lag->id);
+        run(&r, 10 * (int64_t)round);
+        cut_off(&r, lag, false);
+        for (unsigned tries = 0; lag->applied < n->applied; tries++) {
+            assert_true(tries < 60); /* of virtual seconds */
+            if (n->transfers > 1 + tries) {
+                stage(lag, n, &mark);
+                (void)driver_install(lag->driver, n->id, driver_term(n->driver), &mark,
+                                     on_swap, lag); /* refused: once more */
+                driver_transfer_done(n->driver, lag->id);
+            }
+            run(&r, 1000);
+        }
+        assert_ptr_equal(leader(&r), n);
+        assert_int_equal(driver_term(n->driver), term);
+        submit_many(n, 3, 10);
+        run(&r, 300);
+        assert_level(&r, 3);
+        assert_int_equal(lag->fatals, 0);
+        rig_done(&r);
+    }
+    assert_true(campaigning > 30); /* else it was another case */
 }
 
 /* A log that lost its end below the state: the node starts, but helps nobody into
@@ -1623,10 +1818,13 @@ int main(void)
         cmocka_unit_test(f12_a_lagging_follower_is_served_from_disk),
         cmocka_unit_test(m13_a_dead_follower_costs_little),
         cmocka_unit_test(one_way_loss_does_not_unseat_the_leader),
+        cmocka_unit_test(f11_an_old_term_completes_the_majority),
+        cmocka_unit_test(f11_the_longer_log_has_the_older_term),
         cmocka_unit_test(f08_steady_load_keeps_being_confirmed),
         cmocka_unit_test(a_snapshot_cuts_the_log),
         cmocka_unit_test(a_transfer_is_asked_for_once),
         cmocka_unit_test(an_installation_survives_dying),
+        cmocka_unit_test(m04_an_election_while_a_state_is_installed),
         cmocka_unit_test(a_log_behind_its_state_keeps_quiet),
         cmocka_unit_test(a_log_lost_below_its_snapshot_is_begun_anew),
         cmocka_unit_test(a_lost_tail_is_noticed_by_the_leader),
