@@ -158,6 +158,11 @@ static void accuse(const struct message *m, const char *format, ...)
     }
 }
 
+static bool has_rule(const struct bench *b, uint8_t queue, enum judge_rule rule)
+{
+    return (b->o->rules[queue] & rule) != 0;
+}
+
 static bool is_settle(const struct event *e)
 {
     return e->kind >= EVENT_ACK && e->kind <= EVENT_CLOSE;
@@ -195,7 +200,7 @@ static bool may_be_gone(const struct message *m)
 {
     const struct event *s = m->send;
 
-    if (s == NULL || (int)s->queue != m->b->o->loose_queue) {
+    if (s == NULL || !has_rule(m->b, s->queue, RULE_LOOSE)) {
         return false;
     }
     for (size_t i = 0; i < m->b->purge_count; i++) {
@@ -296,7 +301,7 @@ static void judge_loose(const struct message *m)
 {
     const struct event *s = m->send;
 
-    if (s == NULL || s->status != HF_OK || (int)s->queue != m->b->o->loose_queue) {
+    if (s == NULL || s->status != HF_OK || !has_rule(m->b, s->queue, RULE_LOOSE)) {
         return;
     }
     for (size_t i = 0; i < m->delivery_count; i++) {
@@ -340,7 +345,7 @@ static void judge_acks(const struct message *m)
                    last->epoch, e->epoch);
             return;
         }
-        if ((int)e->queue == m->b->o->strict_queue && (e->flags & EVENT_LATE) != 0) {
+        if (has_rule(m->b, e->queue, RULE_STRICT) && (e->flags & EVENT_LATE) != 0) {
             accuse(m, "a strict queue took a late ack");
         }
     }
@@ -455,7 +460,7 @@ static void judge_pair(const struct message *m, const struct event *d,
                (long long)d->asked_value);
     }
     if (next->deliveries <= d->deliveries) {
-        if ((int)d->queue != m->b->o->kick_queue) {
+        if (!has_rule(m->b, d->queue, RULE_KICK)) {
             accuse(m, "I5: deliveries did not grow: %u, then %u", d->deliveries,
                    next->deliveries);
         }
@@ -517,8 +522,8 @@ static void judge_wake(const struct message *m)
     const struct event *s = m->send;
     const struct judge_options *o = m->b->o;
 
-    if ((int)s->queue != o->wake_queue || s->status != HF_OK || o->calm_from_ms == 0 ||
-        s->asked_ms < o->calm_from_ms) {
+    if (!has_rule(m->b, s->queue, RULE_WAKE) || s->status != HF_OK ||
+        o->calm_from_ms == 0 || s->asked_ms < o->calm_from_ms) {
         return;
     }
     if (m->deliveries[0]->got_ms > s->got_ms + WAKE_MS) {
@@ -582,7 +587,7 @@ static void judge_batch(struct bench *b, const struct event *send, uint32_t coun
                         uint32_t seen)
 {
     if (send->status == HF_E_UNKNOWN_OUTCOME && seen > 0 && seen < count &&
-        (int)send->queue != b->o->loose_queue) {
+        !has_rule(b, send->queue, RULE_LOOSE)) {
         violation(b->v,
                   "I8: of a batch of %u whose outcome is unknown, %u were stored: "
                   "sender %u, from message %u",

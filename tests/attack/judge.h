@@ -24,7 +24,7 @@
 
 #include "tests/attack/history.h"
 
-#define JUDGE_QUEUES 8
+#define JUDGE_QUEUES 24
 
 struct verdict; /* all violations so far; any thread may add */
 
@@ -35,14 +35,19 @@ void violation(struct verdict *v, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 uint64_t verdict_count(const struct verdict *v);
 
+/* What is special about a queue. */
+enum judge_rule {
+    RULE_WAKE = 1,   /* messages are delivered within 3 s when calm */
+    RULE_STRICT = 2, /* nothing is accepted after a deadline */
+    RULE_KICK = 4,   /* delivery counts may start anew */
+    RULE_LOOSE = 8   /* messages may expire and be purged */
+};
+
 struct judge_options {
-    int64_t start_ms;     /* times are printed relative to it */
-    int64_t calm_from_ms; /* no faults from then on; 0 = never calm */
-    int wake_queue;   /* its messages are delivered within 3 s when calm; -1 = none */
-    int strict_queue; /* nothing is accepted after a deadline; -1 = none */
-    int kick_queue;   /* delivery counts may start anew; -1 = none */
-    int loose_queue;  /* messages may expire and be purged; -1 = none */
-    bool skewed;      /* wall clocks jump: this machine's clock proves nothing */
+    int64_t start_ms;             /* times are printed relative to it */
+    int64_t calm_from_ms;         /* no faults from then on; 0 = never calm */
+    unsigned rules[JUDGE_QUEUES]; /* of enum judge_rule */
+    bool skewed; /* wall clocks jump: this machine's clock proves nothing */
 };
 
 /* What the history says about a queue when nothing is in it any more. */

@@ -7,6 +7,7 @@
 #include "tests/attack/faults.h"
 #include "tests/attack/history.h"
 #include "tests/attack/judge.h"
+#include "tests/attack/queues.h"
 #include "tests/attack/workload.h"
 #include "tests/lib/cluster.h"
 #include "tests/lib/probe.h"
@@ -161,17 +162,16 @@ static void print_round(struct attack *a, const struct workload_figures *f,
 static void judge_round(struct attack *a, int64_t calm_from_ms)
 {
     struct judge_counts counts[JUDGE_QUEUES];
-    struct judge_options o = {.start_ms = a->start_ms,
-                              .calm_from_ms = calm_from_ms,
-                              .wake_queue = SANITIZED ? -1 : QUEUE_WAKE,
-                              .strict_queue = QUEUE_STRICT,
-                              .kick_queue = QUEUE_PARK,
-                              .loose_queue = QUEUE_LOOSE,
-                              .skewed = a->n.skewed};
-    uint32_t sent[WORKLOAD_SENDERS];
+    struct judge_options o = {
+        .start_ms = a->start_ms, .calm_from_ms = calm_from_ms, .skewed = a->n.skewed};
+    uint32_t sent[WORKLOAD_ACTORS];
 
+    for (int i = 0; i < WORKLOAD_QUEUES; i++) {
+        o.rules[i] =
+            workload_queues[i].rules & (SANITIZED ? ~(unsigned)RULE_WAKE : ~0u);
+    }
     workload_counts(a->w, sent);
-    judge(a->h, &o, sent, WORKLOAD_SENDERS, a->v, counts);
+    judge(a->h, &o, sent, WORKLOAD_ACTORS, a->v, counts);
     for (int i = 0; i < JUDGE_QUEUES; i++) {
         a->hidden += counts[i].hidden;
     }

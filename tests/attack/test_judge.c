@@ -30,7 +30,7 @@ static int court_open(void **state)
     c->dir = probe_dir("judge");
     c->h = history_open(c->dir, 1000);
     c->o = (struct judge_options){
-        .wake_queue = 4, .strict_queue = 1, .kick_queue = 2, .loose_queue = 5};
+        .rules = {[1] = RULE_STRICT, [2] = RULE_KICK, [4] = RULE_WAKE, [5] = RULE_LOOSE}};
     *state = c;
     return 0;
 }

@@ -26,7 +26,7 @@ enum {
 };
 
 #define WORKLOAD_CAP     40 /* max_inflight of QUEUE_CAP */
-#define WORKLOAD_SENDERS 5
+#define WORKLOAD_ACTORS  14
 
 struct workload_options {
     uint64_t seed;
@@ -58,7 +58,7 @@ bool workload_drain(struct workload *w);
 /* Compare the counters of the queues with what the history says; delete the queues. */
 void workload_counters(struct workload *w, const struct judge_counts *counts);
 
-/* counts[WORKLOAD_SENDERS]: how many messages each sent. */
+/* counts[WORKLOAD_ACTORS]: how many messages each sent. */
 void workload_counts(const struct workload *w, uint32_t *counts);
 
 /* End all threads; free. False: one of them hangs (then nothing is freed). */
