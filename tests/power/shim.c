@@ -13,7 +13,11 @@
  *   undo/s-N              what a removed or replaced name led to (a further link)
  *
  * A sync is not passed on: it takes a random time of up to 2 ms, and then what was
- * written before it is durable. While there is a file undo/lie nothing is. */
+ * written before it is durable. While there is a file undo/lie nothing is.
+ *
+ * A file undo/fail with "COUNT ERRNO" makes one call fail: the first after COUNT that
+ * changes or syncs something (ERRNO 0: a write that takes only a part). It is removed
+ * then. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -135,6 +139,63 @@ static void note(const char *format, ...)
     n = vsnprintf(line, sizeof line, format, args);
     va_end(args);
     write_all(names_fd, line, (size_t)n);
+}
+
+/* ---- calls that fail ---- */
+
+/* Under the lock. The error of this call; 0: a short write, where it is one; -1: it goes
+ * through. */
+static int drawn_error(void)
+{
+    static long left = -1;
+    static int error;
+    char path[PATH_MAX + 16];
+    char text[64] = "";
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/fail", undo_dir);
+    if (left < 0) {
+        fd = NEXT(open)(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
+            return -1;
+        }
+        n = read(fd, text, sizeof text - 1);
+        NEXT(close)(fd);
+        if (n <= 0 || sscanf(text, "%ld %d", &left, &error) != 2) {
+            left = -1;
+            return -1;
+        }
+    }
+    if (left-- > 0) {
+        return -1;
+    }
+    (void)NEXT(unlink)(path);
+    note("F\t%d\n", error);
+    return error;
+}
+
+static bool fails(void)
+{
+    int error = drawn_error();
+
+    if (error <= 0) {
+        return false; /* a short write is none of these */
+    }
+    errno = error;
+    return true;
+}
+
+/* How much of a write goes through; -1: it fails. */
+static ssize_t may_write(size_t len)
+{
+    int error = drawn_error();
+
+    if (error > 0) {
+        errno = error;
+        return -1;
+    }
+    return error == 0 && len > 1 ? (ssize_t)(len / 2) : (ssize_t)len;
 }
 
 /* ---- files ---- */
@@ -274,7 +335,9 @@ static int open_any(int dir_fd, const char *name, int flags, mode_t mode)
         fresh = true;
         note("C\t%s\n", path);
     }
-    fd = NEXT(openat)(dir_fd, name, flags & ~O_TRUNC, mode);
+    fd = (flags & O_CREAT) != 0 && fails()
+             ? -1
+             : NEXT(openat)(dir_fd, name, flags & ~O_TRUNC, mode);
     track(fd, path);
     if (is_file(fd) && fresh) {
         (void)open_undo(fd);
@@ -328,7 +391,8 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
     }
     pthread_mutex_lock(&lock);
     save(fd, (uint64_t)offset, len);
-    n = NEXT(pwrite)(fd, data, len, offset);
+    n = may_write(len);
+    n = n < 0 ? n : NEXT(pwrite)(fd, data, (size_t)n, offset);
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -352,7 +416,7 @@ ssize_t pwritev(int fd, const struct iovec *v, int count, off_t offset)
     }
     pthread_mutex_lock(&lock);
     save(fd, (uint64_t)offset, sum(v, count));
-    n = NEXT(pwritev)(fd, v, count, offset);
+    n = fails() ? -1 : NEXT(pwritev)(fd, v, count, offset);
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -366,7 +430,7 @@ ssize_t writev(int fd, const struct iovec *v, int count)
     }
     pthread_mutex_lock(&lock);
     save(fd, (uint64_t)lseek(fd, 0, SEEK_CUR), sum(v, count));
-    n = NEXT(writev)(fd, v, count);
+    n = fails() ? -1 : NEXT(writev)(fd, v, count);
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -380,7 +444,8 @@ ssize_t write(int fd, const void *data, size_t len)
     }
     pthread_mutex_lock(&lock);
     save(fd, (uint64_t)lseek(fd, 0, SEEK_CUR), len);
-    n = NEXT(write)(fd, data, len);
+    n = may_write(len);
+    n = n < 0 ? n : NEXT(write)(fd, data, (size_t)n);
     pthread_mutex_unlock(&lock);
     return n;
 }
@@ -398,7 +463,7 @@ int ftruncate(int fd, off_t len)
     if (fstat(fd, &st) == 0 && st.st_size > len) {
         save(fd, (uint64_t)len, (uint64_t)(st.st_size - len));
     }
-    rc = NEXT(ftruncate)(fd, len);
+    rc = fails() ? -1 : NEXT(ftruncate)(fd, len);
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -416,7 +481,7 @@ int fallocate(int fd, int mode, off_t offset, off_t len)
     } else {
         save(fd, (uint64_t)offset, (uint64_t)len);
     }
-    rc = NEXT(fallocate)(fd, mode, offset, len);
+    rc = fails() ? -1 : NEXT(fallocate)(fd, mode, offset, len);
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -431,6 +496,16 @@ static void take_time(void)
         seed = (unsigned)(uintptr_t)&seed ^ (unsigned)getpid();
     }
     usleep((useconds_t)(rand_r(&seed) % 2000));
+}
+
+static bool sync_fails(void)
+{
+    bool failed;
+
+    pthread_mutex_lock(&lock);
+    failed = fails();
+    pthread_mutex_unlock(&lock);
+    return failed;
 }
 
 static void sync_file(int fd)
@@ -465,6 +540,9 @@ static int sync_any(int fd)
     snprintf(path, sizeof path, "%s/lie", undo_dir);
     if (access(path, F_OK) == 0) {
         return 0;
+    }
+    if (sync_fails()) {
+        return -1;
     }
     if (kinds[fd] == 1) {
         sync_file(fd);
@@ -515,7 +593,7 @@ int renameat(int from_fd, const char *from, int to_fd, const char *to)
     if (faccessat(from_fd, from, F_OK, 0) == 0) {
         note("R\t%s\t%s\t%u\n", from_path, to_path, keep_target(to_path));
     }
-    rc = NEXT(renameat)(from_fd, from, to_fd, to);
+    rc = fails() ? -1 : NEXT(renameat)(from_fd, from, to_fd, to);
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -541,7 +619,7 @@ int unlinkat(int dir_fd, const char *name, int flags)
             note("U\t%s\t%u\n", path, keep_target(path));
         }
     }
-    rc = NEXT(unlinkat)(dir_fd, name, flags);
+    rc = fails() ? -1 : NEXT(unlinkat)(dir_fd, name, flags);
     pthread_mutex_unlock(&lock);
     return rc;
 }
@@ -578,7 +656,7 @@ int mkdirat(int dir_fd, const char *name, mode_t mode)
     if (faccessat(dir_fd, name, F_OK, 0) != 0) {
         note("M\t%s\n", path);
     }
-    rc = NEXT(mkdirat)(dir_fd, name, mode);
+    rc = fails() ? -1 : NEXT(mkdirat)(dir_fd, name, mode);
     pthread_mutex_unlock(&lock);
     return rc;
 }
