@@ -293,6 +293,90 @@ static void after_give_up_a_message_comes_back(void **state)
     cluster_agree(c);
 }
 
+static struct hf_queue stats_of(struct hf_client *client, const char *queue)
+{
+    struct hf_queues *queues;
+    struct hf_queue stats;
+    struct hf_error error;
+
+    assert_status(hf_stats(client, queue, NULL, 1, &queues, &error), HF_OK);
+    stats = queues->items[0];
+    hf_queues_free(queues);
+    return stats; /* numbers only: its texts are gone */
+}
+
+/* No more is leased to a consumer than it may work on; each that it settles makes room
+ * for one. */
+static void credit_bounds_what_is_leased(void **state)
+{
+    struct cluster *c = *state;
+    struct hf_client *client = client_of(c);
+    struct seen s = {.answer = HF_OUTCOME_LATER};
+    struct hf_consumer_options options = options_of(&s, 3);
+    struct hf_consumer *consumer;
+    struct hf_error error;
+
+    assert_status(hf_queue_create(client, "credit", NULL, 0, NULL, &error), HF_OK);
+    send_all(client, "credit", 10);
+    assert_status(hf_consumer_open(client, "credit", &options, &consumer, &error), HF_OK);
+    for (int begun = 3; begun <= 10; begun++) {
+        struct hf_queue stats;
+
+        POLL_UNTIL(client, s.total_ended == begun - 3 && s.begun[begun - 1] == 1);
+        assert_status(hf_noop(client, NULL, 0, &error), HF_OK);
+        stats = stats_of(client, "credit");
+        assert_int_equal(stats.leased, 3);
+        assert_int_equal(stats.ready, 10 - begun);
+        assert_int_equal(hf_consumer_held(consumer), 3);
+        assert_status(hf_consumer_settle(consumer, last_of(&s), HF_OUTCOME_ACK, NULL),
+                      HF_OK);
+    }
+    assert_status(hf_consumer_close(consumer, 100), HF_E_TIMEOUT);
+    assert_int_equal(s.highest_held, 3);
+    hf_client_close(client);
+    cluster_agree(c);
+}
+
+static bool four_leased(const struct op_queue_info *q, uint64_t n)
+{
+    (void)n;
+    return q->leased == 4;
+}
+
+/* What was sent to it and not begun when it is closed goes back, not as a failure. */
+static void closing_gives_back_what_was_not_begun(void **state)
+{
+    struct cluster *c = *state;
+    struct hf_client *client = client_of(c);
+    struct seen s = {.answer = HF_OUTCOME_ACK};
+    struct hf_consumer_options options = options_of(&s, 5);
+    struct hf_consumer *consumer;
+    struct hf_queue stats;
+    struct hf_error error;
+    struct caller k;
+
+    cluster_caller(c, &k, "closing");
+    assert_status(queue_create(&k, "closing", ""), HF_OK);
+    assert_status(queue_text(&k, "closing", "0").status, HF_OK);
+    assert_status(hf_consumer_open(client, "closing", &options, &consumer, &error),
+                  HF_OK);
+    POLL_UNTIL(client, s.total_ended == 1 && hf_pending(client) == 0);
+    assert_status(hf_poll(client, NULL, 0, 0), HF_OK); /* gives the credit back */
+    for (int i = 1; i <= 4; i++) {
+        assert_status(queue_text(&k, "closing", "1").status, HF_OK);
+    }
+    assert_true(queue_until(&k, "closing", 10000, four_leased, 0));
+    assert_status(hf_consumer_close(consumer, 20000), HF_OK);
+    assert_int_equal(s.begun[1], 0);
+    stats = stats_of(client, "closing");
+    assert_int_equal(stats.ready, 4);
+    assert_int_equal(stats.leased, 0);
+    assert_int_equal(stats.failed, 0);
+    caller_done(&k);
+    hf_client_close(client);
+    cluster_agree(c);
+}
+
 static void bad_variables_are_refused(void **state)
 {
     struct cluster *c = *state;
@@ -333,6 +417,8 @@ int main(void)
         cluster_unit_test(a_lost_lease_is_told),
         cluster_unit_test(a_listener_may_settle_by_itself),
         cluster_unit_test(after_give_up_a_message_comes_back),
+        cluster_unit_test(credit_bounds_what_is_leased),
+        cluster_unit_test(closing_gives_back_what_was_not_begun),
         cluster_unit_test(bad_variables_are_refused),
     };
 
