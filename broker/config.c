@@ -201,6 +201,28 @@ static void format_value(const struct config_option *o, int64_t value, char *out
     say(out, size, "%" PRId64 "%s", value, o->kind == CONFIG_MS ? "ms" : "");
 }
 
+/* Of a CHOICE, ended by NULL. */
+static const char *const *choice_words(const struct config_option *o)
+{
+    static const char *const profiles[] = {"default", "calm", NULL};
+    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
+    static const char *const demands[] = {"none", "request", "require", NULL};
+
+    return strcmp(o->name, "profile") == 0     ? profiles
+           : strcmp(o->name, "log-level") == 0 ? levels
+                                               : demands;
+}
+
+static void format_words(const char *const *words, char *out, size_t size)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; words[i] != NULL && len < size; i++) {
+        say(out + len, size - len, "%s%s", i > 0 ? ", " : "", words[i]);
+        len = strlen(out);
+    }
+}
+
 static void format_bounds(const struct config_option *o, char *out, size_t size)
 {
     char low[32];
@@ -219,9 +241,7 @@ static void format_bounds(const struct config_option *o, char *out, size_t size)
         say(out, size, "%" PRId64 "..%" PRId64 " bytes of text", o->low, o->high);
         break;
     case CONFIG_CHOICE:
-        say(out, size, "%s",
-            strcmp(o->name, "profile") == 0 ? "default, calm"
-                                            : "debug, info, warn, error");
+        format_words(choice_words(o), out, size);
         break;
     default:
         say(out, size, "%s", kind_words(o->kind));
@@ -231,9 +251,7 @@ static void format_bounds(const struct config_option *o, char *out, size_t size)
 
 static bool choice_known(const struct config_option *o, const char *value)
 {
-    static const char *const profiles[] = {"default", "calm", NULL};
-    static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
-    const char *const *words = strcmp(o->name, "profile") == 0 ? profiles : levels;
+    const char *const *words = choice_words(o);
 
     for (; *words != NULL; words++) {
         if (strcmp(*words, value) == 0) {
@@ -768,12 +786,13 @@ static int finish_addresses(struct config *c, struct config_error *error)
         }
         memcpy(c->advertise, c->listen, sizeof c->advertise);
     }
-    if (!host_is_loopback(c->listen) && !c->auth && !c->allow_insecure) {
+    if (!host_is_loopback(c->listen) && !c->auth && !c->allow_insecure &&
+        strcmp(c->tls_client_auth, "require") != 0) {
         SAY(error->what, "listening on %s", c->listen);
         SAY(error->why, "other machines could reach this node and nobody has to log in");
         SAY(error->remedy,
-            "set auth = yes and root-token-file, listen on 127.0.0.1, or set "
-            "allow-insecure = yes");
+            "set auth = yes and root-token-file, or tls-client-auth = require, listen on "
+            "127.0.0.1, or set allow-insecure = yes");
         return HF_E_INVALID_ARGUMENT;
     }
     for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {

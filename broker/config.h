@@ -59,6 +59,20 @@
       "clients must log in; what they may do is granted by holdfast user grant")       \
     X(root_token_file, "root-token-file", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,   \
       "file with a token that may do everything on this node, for the first users")    \
+    X(tls_cert, "tls-cert", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,                 \
+      "certificate of this node for clients, in PEM; switches TLS on at listen")       \
+    X(tls_key, "tls-key", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,                   \
+      "private key of tls-cert; not readable by others")                               \
+    X(tls_ca, "tls-ca", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,                     \
+      "authorities of clients' certificates, in PEM")                                  \
+    X(tls_client_auth, "tls-client-auth", CHOICE, "none", 0, 0, false,                 \
+      "none, request or require: whether clients must show a certificate of tls-ca")   \
+    X(peer_tls_cert, "peer-tls-cert", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,       \
+      "certificate for other nodes, in PEM; switches TLS on between nodes")            \
+    X(peer_tls_key, "peer-tls-key", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,         \
+      "private key of peer-tls-cert; not readable by others")                          \
+    X(peer_tls_ca, "peer-tls-ca", PATH, "", 0, CONFIG_PATH_BYTES - 1, false,           \
+      "authority of all nodes' certificates, in PEM")                                  \
     X(allow_insecure, "allow-insecure", FLAG, "no", 0, 1, false,                       \
       "listen beyond loopback without a secret or logins all the same")                \
     X(profile, "profile", CHOICE, "default", 0, 0, false,                              \

@@ -7,7 +7,9 @@
  * CLOSED means uv_close was called; the memory goes in its callback.
  *
  * Two buffers: `out` collects answers, `sending` is what libuv is writing. First a
- * write without waiting is tried, which nearly always takes all. */
+ * write without waiting is tried, which nearly always takes all. With TLS there is a
+ * third between them, tls_out; what is read is made plain text in one go, so that none
+ * waits as ciphertext. */
 #include "broker/conn.h"
 #include "broker/log.h"
 #include "proto/check.h"
@@ -21,6 +23,8 @@
 
 /* A buffer up to this size is kept for the next answers. */
 #define CONN_KEEP_BYTES (64u << 10)
+/* Ciphertext of one read. */
+#define CONN_CIPHER_BYTES (64u << 10)
 
 #define CONN_KEEPIDLE_S  10
 #define CONN_KEEPINTVL_S 5
@@ -43,6 +47,8 @@ struct conn {
     bool dirty;   /* in the set's list */
     bool writing; /* libuv writes `sending` */
     bool broken;  /* a write failed: the next flush closes */
+    bool told_end; /* TLS has ended our side */
+    struct tls *tls; /* NULL: plain text */
     struct frame_reader reader;
     struct op_buffer out;
     struct op_buffer sending;
@@ -75,6 +81,7 @@ static void conn_on_closed(uv_handle_t *handle)
     struct conn *c = handle->data;
     struct conn_set *set = c->set;
 
+    tls_close(c->tls);
     frame_reader_done(&c->reader);
     op_buffer_done(&c->out);
     op_buffer_done(&c->sending);
@@ -138,7 +145,8 @@ static void conn_close(struct conn *c, const char *why)
 
 static size_t conn_unsent(const struct conn *c)
 {
-    return c->out.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+    return c->out.len + (c->tls != NULL ? tls_out(c->tls)->len : 0) +
+           uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
 }
 
 /* Its part of what all of them have not sent. */
@@ -247,18 +255,38 @@ static void conn_write_rest(struct conn *c, size_t sent)
     c->writing = true;
 }
 
+/* Answers become ciphertext. */
+static void conn_seal(struct conn *c)
+{
+    if (c->out.len == 0 || !tls_established(c->tls)) {
+        return;
+    }
+    if (tls_write(c->tls, c->out.data, c->out.len) != HF_OK) {
+        c->broken = true;
+        conn_mark(c);
+    }
+    c->out.len = 0;
+    if (c->out.capacity > CONN_KEEP_BYTES) {
+        op_buffer_done(&c->out);
+    }
+}
+
 static void conn_send(struct conn *c)
 {
+    struct op_buffer *from = c->tls != NULL ? tls_out(c->tls) : &c->out;
     struct op_buffer swap = c->sending;
     uv_buf_t buf;
     int sent;
 
-    if (c->writing || c->out.len == 0) {
+    if (!c->writing && c->tls != NULL) {
+        conn_seal(c);
+    }
+    if (c->writing || from->len == 0) {
         return;
     }
-    c->sending = c->out;
-    c->out = swap;
-    c->out.len = 0;
+    c->sending = *from;
+    *from = swap;
+    from->len = 0;
     buf = uv_buf_init((char *)c->sending.data, (unsigned)c->sending.len);
     sent = uv_try_write((uv_stream_t *)&c->tcp, &buf, 1);
     if (sent < 0 && sent != UV_EAGAIN) {
@@ -308,6 +336,14 @@ static void conn_finish_state(struct conn *c)
     if (c->state != CONN_DRAINING || c->writing || c->out.len > 0 ||
         c->session.in_flight > c->session.waiting) {
         return;
+    }
+    if (c->tls != NULL && !c->told_end) {
+        c->told_end = true;
+        tls_end(c->tls);
+        conn_send(c);
+        if (c->writing || c->broken) {
+            return; /* comes back when that is sent, or is closed */
+        }
     }
     dispatch_session_close(c->set->dispatch, &c->session);
     c->state = CONN_LINGERING;
@@ -359,7 +395,9 @@ static void conn_process(struct conn *c)
         int rc = frame_reader_next(&c->reader, &message);
 
         if (rc != HF_OK) {
-            dispatch_broken_frame(c->set->dispatch, &c->session);
+            dispatch_refuse_bytes(c->set->dispatch, &c->session,
+                                  "the length of the frame is 0 or above the limit "
+                                  "(4 KiB before the hello, 6 MiB after it)");
             conn_refuse_stream(c, "the length of a frame is out of bounds");
             return;
         }
@@ -420,8 +458,57 @@ static void conn_resume(struct conn *c)
     c->reading = true;
 }
 
+/* TLS is over, or never came about. */
+static void conn_on_tls_failed(struct conn *c, int status)
+{
+    if (status == HF_E_CLOSED) {
+        conn_close(c, NULL);
+        return;
+    }
+    c->set->metrics->tls_failed++;
+    log_line(LOG_INFO, "conn", "closing: %s from=%s", tls_why(c->tls), c->session.peer);
+    if (tls_is_plain(c->tls)) {
+        /* Whoever speaks the protocol in plain text shall learn what is missing. */
+        tls_close(c->tls);
+        c->tls = NULL;
+        dispatch_refuse_bytes(c->set->dispatch, &c->session,
+                              "plain text on a port that speaks TLS: connect with TLS "
+                              "(the tool: --tls-ca FILE)");
+    }
+    conn_drain(c);
+}
+
+static void conn_on_cipher(struct conn *c, const uint8_t *data, size_t len)
+{
+    size_t n = 1;
+    int rc = HF_OK;
+
+    tls_feed(c->tls, data, len);
+    while (rc == HF_OK && n > 0) {
+        uint8_t *room;
+        size_t capacity;
+
+        if (frame_reader_reserve(&c->reader, &room, &capacity) != HF_OK) {
+            conn_close(c, "out of memory");
+            return;
+        }
+        rc = tls_read(c->tls, room, capacity, &n);
+        frame_reader_commit(&c->reader, n);
+    }
+    c->session.private = c->session.private || tls_established(c->tls);
+    if (tls_out(c->tls)->len > 0) {
+        conn_mark(c);
+    }
+    conn_process(c);
+    conn_throttle(c);
+    if (rc != HF_OK && c->state == CONN_OPEN) {
+        conn_on_tls_failed(c, rc);
+    }
+}
+
 static void conn_on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
+    static _Thread_local char cipher[CONN_CIPHER_BYTES];
     static _Thread_local char waste[4096];
     struct conn *c = handle->data;
     uint8_t *room;
@@ -430,6 +517,10 @@ static void conn_on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     (void)suggested;
     if (c->state != CONN_OPEN) {
         *buf = uv_buf_init(waste, sizeof waste);
+        return;
+    }
+    if (c->tls != NULL) {
+        *buf = uv_buf_init(cipher, sizeof cipher);
         return;
     }
     if (frame_reader_reserve(&c->reader, &room, &capacity) != HF_OK) {
@@ -443,7 +534,6 @@ static void conn_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
 
-    (void)buf;
     if (n == 0 || c->state == CONN_CLOSED) {
         return;
     }
@@ -455,6 +545,10 @@ static void conn_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     c->read_ms = uv_now(c->set->loop);
     if (c->state != CONN_OPEN) {
         return; /* thrown away */
+    }
+    if (c->tls != NULL) {
+        conn_on_cipher(c, (const uint8_t *)buf->base, (size_t)n);
+        return;
     }
     frame_reader_commit(&c->reader, (size_t)n);
     conn_process(c);
@@ -561,6 +655,10 @@ void conn_accept(struct conn_set *set, uv_stream_t *listener)
         conn_close(c, "max-connections-per-address are open");
         return;
     }
+    if (set->tls != NULL && (c->tls = tls_open(set->tls, TLS_ACCEPT, NULL)) == NULL) {
+        conn_close(c, "out of memory");
+        return;
+    }
     if (uv_read_start((uv_stream_t *)&c->tcp, conn_on_room, conn_on_read) != 0) {
         conn_close(c, "reading failed");
         return;
@@ -647,6 +745,9 @@ static void conn_sweep(struct conn *c, uint64_t now_ms)
         if (c->out.len == 0) {
             op_buffer_done(&c->out);
         }
+        if (c->tls != NULL && tls_out(c->tls)->len == 0) {
+            op_buffer_done(tls_out(c->tls));
+        }
         if (!c->writing) {
             op_buffer_done(&c->sending);
         }
@@ -677,7 +778,8 @@ size_t conn_set_bytes(const struct conn_set *set)
     size_t bytes = 0;
 
     for (const struct conn *c = set->first; c != NULL; c = c->next) {
-        bytes += frame_reader_bytes(&c->reader) + c->out.capacity + c->sending.capacity;
+        bytes += frame_reader_bytes(&c->reader) + c->out.capacity +
+                 c->sending.capacity + (c->tls != NULL ? tls_bytes(c->tls) : 0);
     }
     return bytes;
 }

@@ -13,6 +13,10 @@
  * it began; and when its user is no longer who logged in, or lost the right to what it
  * waits for.
  *
+ * With TLS the handshake counts against that time, and bytes against the bounds of
+ * tls.h; certificates that are not accepted end it with an alert, plain text with an
+ * answer in plain text. Ciphertext counts as unsent answers do.
+ *
  * It ends after bytes that are not the protocol: one answer, flushed, then the end of
  * the stream; what still comes in is thrown away for at most CONN_LINGER_MS, so that
  * the answer is not lost to a reset.
@@ -27,6 +31,7 @@
 
 #include "broker/dispatch.h"
 #include "proto/frame.h"
+#include "proto/tls.h"
 
 #define CONN_HELLO_MS    10000
 #define CONN_STALL_MS    30000
@@ -42,6 +47,8 @@ struct conn_set {
     uv_loop_t *loop;
     struct dispatch *dispatch;
     struct metrics *metrics;
+    struct tls_context *tls; /* of connections to come; set and exchanged by the owner,
+                                NULL = plain text */
     struct conn *first;
     struct conn *dirty; /* have answers to send, or may read again */
     struct conn *dirty_last;

@@ -927,12 +927,12 @@ int dispatch_request(struct dispatch *d, struct dispatch_session *s,
     return rc == HF_E_PROTOCOL || !s->greeted ? HF_E_PROTOCOL : HF_OK;
 }
 
-void dispatch_broken_frame(struct dispatch *d, struct dispatch_session *s)
+void dispatch_refuse_bytes(struct dispatch *d, struct dispatch_session *s,
+                           const char *why)
 {
     struct op_reply reply = reply_begin(d, 0, 0);
 
-    reply.error.message = slice_text("the length of the frame is 0 or above the limit "
-                                     "(4 KiB before the hello, 6 MiB after it)");
+    reply.error.message = slice_text(why);
     reply_refuse(d, &reply, HF_E_PROTOCOL);
     session_send(d, s, &reply, uv_hrtime());
 }

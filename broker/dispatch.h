@@ -106,8 +106,9 @@ bool dispatch_session_may_stay(struct dispatch *d, struct dispatch_session *s);
 int dispatch_request(struct dispatch *d, struct dispatch_session *s,
                      struct slice message, uint64_t start_ns);
 
-/* The length word of a frame was refused: one answer that says so. */
-void dispatch_broken_frame(struct dispatch *d, struct dispatch_session *s);
+/* What came is not the protocol: one answer that says so, under request id 0. */
+void dispatch_refuse_bytes(struct dispatch *d, struct dispatch_session *s,
+                           const char *why);
 
 /* Requests that wait for the log, on all sessions. */
 uint64_t dispatch_in_flight(const struct dispatch *d);

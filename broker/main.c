@@ -1,4 +1,5 @@
 /* main.c: holdfastd: read the options, run the node. */
+#include "broker/certificates.h"
 #include "broker/config.h"
 #include "broker/log.h"
 #include "broker/offline.h"
@@ -11,6 +12,7 @@
 int main(int argc, char **argv)
 {
     static struct config config;
+    struct certificates certificates;
     struct config_error error;
     enum config_action action;
     int rc;
@@ -33,6 +35,9 @@ int main(int argc, char **argv)
         rc = action == CONFIG_RESTORE ? config_offline(&config, &error)
                                       : config_finish(&config, &error);
     }
+    if (rc == HF_OK && action == CONFIG_CHECK) {
+        rc = certificates_load(&config, &certificates, &error);
+    }
     if (rc != HF_OK) {
         log_fatal(error.what, error.why, error.remedy);
         return 2;
@@ -41,6 +46,7 @@ int main(int argc, char **argv)
         if (config.temporary_data) {
             rmdir(config.data);
         }
+        certificates_done(&certificates);
         printf("holdfastd: the configuration is sound\n");
         return 0;
     }

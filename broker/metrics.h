@@ -23,6 +23,8 @@
       "Connections closed because the peer did not read its answers")                  \
     X(connections_bad, "connections_bad_total",                                        \
       "Connections closed because of bytes that are not the protocol")                 \
+    X(tls_failed, "tls_failed_total",                                                  \
+      "Connections closed because TLS could not be agreed upon, or broke")             \
     X(connections_idle, "connections_idle_total",                                      \
       "Connections closed because no hello came in time")                              \
     X(logins, "logins_total", "Sessions that proved who they are")                     \
@@ -111,7 +113,9 @@ struct metrics {
     X(overdue_ms, "overdue_milliseconds",                                              \
       "How long the most overdue queue has waited to be fired")                        \
     X(buffer_bytes, "connection_buffer_bytes",                                         \
-      "Memory held for bytes in and out of connections")
+      "Memory held for bytes in and out of connections")                               \
+    X(certificate_expires_s, "tls_certificate_expires_seconds",                        \
+      "Unix time when the first of the node's own certificates expires, 0 = none")
 
 struct metrics_gauges {
 #define X(field, name, help) int64_t field;

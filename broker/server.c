@@ -15,6 +15,7 @@
 #include "broker/server.h"
 #include "broker/address.h"
 #include "broker/admin.h"
+#include "broker/certificates.h"
 #include "broker/conn.h"
 #include "broker/dispatch.h"
 #include "broker/leader.h"
@@ -26,11 +27,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SERVER_BACKLOG       1024
 #define SERVER_SWEEP_MS      1000
 #define SERVER_ALARM_NS      60000000000u
+#define SERVER_EXPIRY_NS     3600000000000u /* between two looks at certificates */
+#define SERVER_EXPIRY_S      (14 * 86400)   /* how long before it is warned of */
 #define SERVER_READY_LAG     10000u /* entries a ready node may be behind */
 #define SERVER_METRIC_QUEUES 200u
 #define SERVER_ARENA_BYTES   (4u << 20)
@@ -46,6 +50,8 @@ struct server {
     struct dispatch *dispatch;
     struct admin *admin;
     struct conn_set conns;
+    struct certificates certificates;
+    uint64_t expiry_told_ns;
     struct arena arena; /* of one answer over HTTP */
     uint64_t parked_told; /* dead letters without a place that were told of */
     uint64_t parked_told_ns;
@@ -221,6 +227,41 @@ static void server_apply_options(struct server *s)
             .requests_per_second = (uint32_t)s->config->requests_per_second});
 }
 
+/* A certificate that is about to expire, or has. */
+static void server_tell_expiry(struct server *s)
+{
+    int64_t left_s = certificates_expire(&s->certificates) - (int64_t)time(NULL);
+
+    s->expiry_told_ns = uv_hrtime();
+    if (certificates_expire(&s->certificates) != 0 && left_s < SERVER_EXPIRY_S) {
+        log_line(LOG_WARN, "server",
+                 "a certificate of this node %s hours=%" PRId64
+                 ": replace its file, then send SIGHUP",
+                 left_s > 0 ? "expires soon" : "has expired",
+                 (left_s > 0 ? left_s : -left_s) / 3600);
+    }
+}
+
+/* New files count for connections to come. */
+static void server_reload_certificates(struct server *s)
+{
+    struct config_error error;
+
+    if (certificates_expire(&s->certificates) == 0) {
+        return; /* there are none */
+    }
+    if (certificates_reload(s->config, &s->certificates, &error) != HF_OK) {
+        log_line(LOG_ERROR, "server", "the certificates in use stay: %s: %s: %s",
+                 error.what, error.why, error.remedy);
+        return;
+    }
+    s->conns.tls = s->certificates.client;
+    raftlog_set_peer_tls(s->log, s->certificates.peer);
+    log_line(LOG_INFO, "server", "certificates read again days=%" PRId64,
+             (certificates_expire(&s->certificates) - (int64_t)time(NULL)) / 86400);
+    server_tell_expiry(s);
+}
+
 static void server_reload(struct server *s)
 {
     struct config *fresh = malloc(sizeof *fresh);
@@ -250,6 +291,7 @@ static void server_reload(struct server *s)
         log_line(LOG_INFO, "config", "read again");
     }
     server_apply_options(s);
+    server_reload_certificates(s);
     free(fresh);
 }
 
@@ -330,6 +372,9 @@ static void server_on_sweep(uv_timer_t *timer)
     struct server *s = timer->data;
 
     conn_set_sweep(&s->conns);
+    if (uv_hrtime() - s->expiry_told_ns > SERVER_EXPIRY_NS) {
+        server_tell_expiry(s);
+    }
     server_tell_parked(s);
 }
 
@@ -409,6 +454,7 @@ static void server_gauges(struct server *s, const struct raftlog_status *status,
         .armed = (int64_t)leader_armed(s->leader),
         .overdue_ms = leader_overdue_ms(s->leader),
         .buffer_bytes = (int64_t)conn_set_bytes(&s->conns),
+        .certificate_expires_s = certificates_expire(&s->certificates),
     };
 }
 
@@ -514,6 +560,7 @@ static int server_open_log(struct server *s)
         .cluster = c->cluster,
         .secret = c->secret,
         .peer_listen = c->peer_listen,
+        .peer_tls = s->certificates.peer,
         .client_address = c->advertise,
         .peer_count = c->peer_count,
         .bootstrap = c->bootstrap,
@@ -568,6 +615,7 @@ static int server_open_parts(struct server *s)
     conn_set_init(&s->conns, &s->loop, s->dispatch, &s->metrics,
                   (uint32_t)s->config->max_connections);
     server_apply_options(s);
+    s->conns.tls = s->certificates.client;
     return HF_OK;
 }
 
@@ -629,10 +677,26 @@ static void server_raise_limits(const struct config *config)
     }
 }
 
+static int server_open_certificates(struct server *s)
+{
+    struct config_error error;
+    int rc = certificates_load(s->config, &s->certificates, &error);
+
+    if (rc != HF_OK) {
+        server_fail(error.what, error.why, error.remedy);
+        return rc;
+    }
+    server_tell_expiry(s);
+    return HF_OK;
+}
+
 static int server_start(struct server *s)
 {
-    int rc = server_bind(s);
+    int rc = server_open_certificates(s);
 
+    if (rc == HF_OK) {
+        rc = server_bind(s);
+    }
     if (rc != HF_OK) {
         return rc;
     }
@@ -659,9 +723,11 @@ static int server_start(struct server *s)
         return HF_E_IO;
     }
     log_line(LOG_INFO, "server",
-             "listening node=%" PRId64 " clients=%s peers=%s http=%s data=%s",
-             s->config->node_id, s->config->listen, s->config->peer_listen,
-             s->config->http_listen, s->config->data);
+             "listening node=%" PRId64 " clients=%s%s peers=%s%s http=%s data=%s",
+             s->config->node_id, s->config->listen,
+             s->certificates.client != NULL ? " (TLS)" : "", s->config->peer_listen,
+             s->certificates.peer != NULL ? " (TLS)" : "", s->config->http_listen,
+             s->config->data);
     return HF_OK;
 }
 
@@ -709,6 +775,7 @@ int server_run(struct config *config, int argc, char **argv)
 
     raftlog_close(s->log);
     dispatch_close(s->dispatch);
+    certificates_done(&s->certificates);
     arena_done(&s->arena);
     CHECK(uv_loop_close(&s->loop) == 0);
     server_remove_temporary(config);

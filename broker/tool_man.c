@@ -63,6 +63,12 @@ void tool_write_man(FILE *out)
     roff_paragraph(out, "Errors go to stderr as \"holdfast: what: why: what to do\".");
     roff_section(out, "ENVIRONMENT");
     roff_item(out, "HOLDFAST_CLUSTER", NULL, "addresses to use without --cluster");
+    roff_item(out, "HOLDFAST_TLS", NULL, "1 or yes: as --tls");
+    roff_item(out,
+              "HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT, HOLDFAST_TLS_KEY, "
+              "HOLDFAST_TLS_SERVER_NAME",
+              NULL, "what to use without --tls-ca, --tls-cert, --tls-key, "
+              "--tls-server-name");
     roff_section(out, "SEE ALSO");
     roff_text(out, "holdfastd(1)");
 }

@@ -448,6 +448,30 @@ done:
 
 /* ---- for commands ---- */
 
+/* An empty variable is none. */
+static const char *flag_or_variable(const struct tool *t, const char *flag,
+                                    const char *variable)
+{
+    const char *value = tool_flag(t, flag);
+
+    value = value != NULL ? value : getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static void fill_tls(const struct tool *t, struct hf_options *o)
+{
+    const char *wanted = flag_or_variable(t, "tls", "HOLDFAST_TLS");
+
+    o->tls = tool_flag(t, "tls") != NULL ||
+             (wanted != NULL && strcmp(wanted, "0") != 0 && strcmp(wanted, "no") != 0);
+    o->tls_ca = flag_or_variable(t, "tls-ca", "HOLDFAST_TLS_CA");
+    o->tls_cert = flag_or_variable(t, "tls-cert", "HOLDFAST_TLS_CERT");
+    o->tls_key = flag_or_variable(t, "tls-key", "HOLDFAST_TLS_KEY");
+    o->tls_server_name =
+        flag_or_variable(t, "tls-server-name", "HOLDFAST_TLS_SERVER_NAME");
+    o->tls_insecure = tool_flag(t, "tls-insecure") != NULL;
+}
+
 int tool_open_client(const struct tool *t, const struct hf_options *options,
                      struct hf_client **out, struct hf_error *error)
 {
@@ -460,6 +484,7 @@ int tool_open_client(const struct tool *t, const struct hf_options *options,
         own.user = t->user;
         own.password = t->password;
     }
+    fill_tls(t, &own);
     return hf_client_open(t->cluster, &own, out, error);
 }
 

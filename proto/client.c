@@ -94,7 +94,10 @@ static void on_readable(struct hf_client *c, unsigned node, short revents,
             finder_lose(&c->finder, node, now_ms, status_text(next));
         }
     }
-    if (rc != HF_OK) {
+    if (rc != HF_OK && !n->greeted &&
+        (rc == HF_E_AUTH_FAILED || rc == HF_E_PROTOCOL)) {
+        finder_deny(&c->finder, node, now_ms, rc, why);
+    } else if (rc != HF_OK) {
         finder_lose(&c->finder, node, now_ms, why);
     }
 }
@@ -170,22 +173,20 @@ static void on_leads(void *ctx, unsigned node)
     client_subscriptions_move(c, node);
 }
 
-/* Trying again would only fail again: what waits for a leader, or for this node, ends. */
+/* Trying again would only fail again: what waits for a leader, or for this node, ends.
+ * (What is begun meanwhile waits for the next try.) */
 static void on_denied(void *ctx, unsigned node)
 {
     struct hf_client *c = ctx;
+    uint64_t later_id = c->next_id;
     struct client_call *call;
     struct client_call *next;
 
     for (call = c->waiting.first; call != NULL; call = next) {
-        struct hf_error error;
-
         next = call->next;
-        if (call->node < 0 || call->node == (int)node) {
-            (void)client_error(&error, HF_E_AUTH_FAILED, "%s: %s",
-                               c->finder.nodes[node].address,
-                               c->finder.nodes[node].why);
-            client_end_failed(c, call, &error);
+        if ((call->node < 0 || call->node == (int)node) &&
+            call->request.id < later_id) {
+            client_end_denied(c, call, node);
         }
     }
 }
@@ -432,6 +433,10 @@ static int check_options(const struct hf_options *o, struct hf_error *error)
         return client_error(error, HF_E_INVALID_ARGUMENT,
                             "the name is longer than %u bytes", LIMIT_ACTOR);
     }
+    if (o->tls_server_name != NULL && strlen(o->tls_server_name) > LIMIT_ADDRESS) {
+        return client_error(error, HF_E_INVALID_ARGUMENT,
+                            "tls_server_name is longer than %u bytes", LIMIT_ADDRESS);
+    }
     return HF_OK;
 }
 
@@ -454,6 +459,32 @@ static int add_nodes(struct hf_client *c, const char *cluster, struct hf_error *
     }
     if (!any) {
         return client_error(error, HF_E_INVALID_ARGUMENT, "no node is named");
+    }
+    return HF_OK;
+}
+
+static int open_tls(struct hf_client *c, const struct hf_options *o,
+                    struct hf_error *error)
+{
+    struct tls_options files = {.cert = o->tls_cert,
+                                .key = o->tls_key,
+                                .ca = o->tls_ca,
+                                .system_ca = o->tls_insecure == 0,
+                                .insecure = o->tls_insecure != 0};
+    char why[TLS_WHY];
+    int rc;
+
+    if (!o->tls && !o->tls_insecure && o->tls_ca == NULL && o->tls_cert == NULL &&
+        o->tls_key == NULL && o->tls_server_name == NULL) {
+        return HF_OK;
+    }
+    rc = tls_context_open(&files, &c->finder.tls.context, why, sizeof why);
+    if (rc != HF_OK) {
+        return client_error(error, rc, "%s", why);
+    }
+    if (o->tls_server_name != NULL) {
+        snprintf(c->server_name, sizeof c->server_name, "%s", o->tls_server_name);
+        c->finder.tls.name = c->server_name;
     }
     return HF_OK;
 }
@@ -501,6 +532,9 @@ int hf_client_open(const char *cluster, const struct hf_options *options,
     finder_init(&c->finder, &c->next_id, c->name, options->release_on_close != 0,
                 &c->login, &finder_events, c);
     if (rc == HF_OK) {
+        rc = open_tls(c, options, error);
+    }
+    if (rc == HF_OK) {
         rc = add_nodes(c, cluster, error);
     }
     if (rc != HF_OK) {
@@ -538,6 +572,7 @@ void hf_client_close(struct hf_client *c)
     client_drop_consumers(c);
     finder_done(&c->finder);
     login_done(&c->login);
+    tls_context_close(c->finder.tls.context);
     arena_done(&c->arena);
     free(c);
 }

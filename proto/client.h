@@ -105,6 +105,7 @@ struct hf_client {
     struct finder finder;
     struct login login;
     char name[LIMIT_ACTOR + 1];
+    char server_name[LIMIT_ADDRESS + 1]; /* of every node's certificate, "" = its host */
     int64_t timeout_ms;
     bool unnumbered;
     unsigned inflight_max;
@@ -195,6 +196,8 @@ void client_end(struct hf_client *c, struct client_call *call,
 /* With an error; which may be the call's own. */
 void client_end_failed(struct hf_client *c, struct client_call *call,
                        const struct hf_error *error);
+/* This node, or every one, does not let this client in. */
+void client_end_denied(struct hf_client *c, struct client_call *call, unsigned node);
 /* Its time is over: say what is known of it. */
 void client_end_late(struct hf_client *c, struct client_call *call);
 

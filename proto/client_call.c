@@ -253,13 +253,29 @@ static void list_reasons(const struct hf_client *c, char *out, size_t size)
 
 int client_no_leader(const struct hf_client *c, struct hf_error *error)
 {
-    char reasons[160];
+    char reasons[HF_SENTENCE_BYTES - 32];
 
     list_reasons(c, reasons, sizeof reasons);
     (void)client_error(error, HF_E_NO_LEADER, "no leader could be reached (%s)",
                        reasons);
     error->unreachable = 1;
     return HF_E_NO_LEADER;
+}
+
+void client_end_denied(struct hf_client *c, struct client_call *call, unsigned node)
+{
+    const struct finder_node *n = &c->finder.nodes[node];
+    struct hf_error error;
+
+    if (call->doubt && !call->read) {
+        (void)client_error(&error, HF_E_UNKNOWN_OUTCOME,
+                           "it may or may not have happened, and cannot be asked (%s: %s)",
+                           n->address, n->why);
+        error.unreachable = 1;
+    } else {
+        (void)client_error(&error, n->refusal, "%s: %s", n->address, n->why);
+    }
+    client_end_failed(c, call, &error);
 }
 
 void client_end_late(struct hf_client *c, struct client_call *call)

@@ -235,7 +235,7 @@ static bool all_ended(const struct hf_node *nodes, size_t count)
 static int nobody_answered(const struct hf_node *nodes, size_t count,
                            struct hf_error *error)
 {
-    char reasons[160] = "";
+    char reasons[HF_SENTENCE_BYTES - 24] = "";
     size_t len = 0;
 
     for (size_t i = 0; i < count && len + 1 < sizeof reasons; i++) {

@@ -134,11 +134,14 @@ static void connect_to(struct finder *f, unsigned i, int64_t now_ms)
 {
     struct finder_node *n = &f->nodes[i];
 
-    if (link_open(&n->link, n->address, now_ms, n->why, sizeof n->why) != HF_OK) {
+    if (link_open(&n->link, n->address, &f->tls, now_ms, n->why, sizeof n->why) !=
+        HF_OK) {
+        n->refusal = HF_OK;
         n->try_ms = now_ms + pace(f, now_ms);
         f->events->lost(f->ctx, i);
         return;
     }
+    n->refusal = HF_OK;
     n->greeted = false;
     n->status_id = 0;
     n->ping_id = 0;
@@ -228,12 +231,35 @@ void finder_lose(struct finder *f, unsigned node, int64_t now_ms, const char *wh
     }
     link_close(&n->link);
     forget_login(n);
+    n->refusal = HF_OK;
     n->greeted = false;
     n->hello_id = 0;
     n->status_id = 0;
     n->ping_id = 0;
     n->try_ms = now_ms + pace(f, now_ms);
     f->events->lost(f->ctx, node);
+}
+
+static void deny(struct finder *f, unsigned node, bool final, int status,
+                 const char *why, int64_t now_ms)
+{
+    finder_lose(f, node, now_ms, why);
+    f->nodes[node].refusal = status;
+    f->nodes[node].try_ms = now_ms + FINDER_HELLO_MS;
+    if (final) {
+        f->events->denied(f->ctx, node);
+    }
+}
+
+void finder_deny(struct finder *f, unsigned node, int64_t now_ms, int status,
+                 const char *why)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < FINDER_NODES_MAX; i++) {
+        all = all && (i == node || !f->nodes[i].used || f->nodes[i].refusal != HF_OK);
+    }
+    deny(f, node, all, status, why, now_ms);
 }
 
 /* ---- steps ---- */
@@ -414,16 +440,6 @@ static void on_said(struct finder *f, unsigned node, uint64_t id, uint64_t leade
 
 /* ---- logins ---- */
 
-static void deny(struct finder *f, unsigned node, bool final, const char *why,
-                 int64_t now_ms)
-{
-    finder_lose(f, node, now_ms, why);
-    f->nodes[node].try_ms = now_ms + FINDER_HELLO_MS;
-    if (final) {
-        f->events->denied(f->ctx, node);
-    }
-}
-
 /* Another step of the exchange goes out, or it is over. */
 static void go_on_login(struct finder *f, unsigned node, enum login_result result,
                         struct op_request *request, bool final, const char *why,
@@ -445,7 +461,7 @@ static void go_on_login(struct finder *f, unsigned node, enum login_result resul
         ask_status(f, n, now_ms); /* who leads, now that it may be believed */
         break;
     default:
-        deny(f, node, final, why, now_ms);
+        deny(f, node, final, HF_E_AUTH_FAILED, why, now_ms);
         break;
     }
 }
@@ -530,6 +546,28 @@ static void on_status(struct finder *f, unsigned node, const struct op_reply *re
     }
 }
 
+/* What belongs to no request is a node's last word: it ends the connection. */
+static void on_last_word(struct finder *f, unsigned node, struct slice message,
+                         int64_t now_ms)
+{
+    char why[FINDER_WHY];
+    struct op_reply reply;
+
+    arena_reset(&f->arena);
+    /* A PING has no content, so that any refusal can be read as the answer to one. */
+    if (op_decode_reply(message, OP_PING, &f->arena, &reply) != HF_OK ||
+        reply.error.status == HF_OK) {
+        finder_lose(f, node, now_ms, "it does not speak this protocol");
+        return;
+    }
+    snprintf(why, sizeof why, "%.*s", (int)reply.error.message.len,
+             (const char *)reply.error.message.data);
+    if (why[0] == '\0') {
+        snprintf(why, sizeof why, "%s", status_text(reply.error.status));
+    }
+    finder_deny(f, node, now_ms, reply.error.status, why);
+}
+
 bool finder_on_message(struct finder *f, unsigned node, uint64_t id,
                        struct slice message, int64_t now_ms)
 {
@@ -538,7 +576,8 @@ bool finder_on_message(struct finder *f, unsigned node, uint64_t id,
     enum op_code op;
 
     if (id == 0) {
-        return false;
+        on_last_word(f, node, message, now_ms);
+        return true;
     }
     if (id == n->login_id) {
         n->login_id = 0;

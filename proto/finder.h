@@ -35,7 +35,7 @@
 #define FINDER_HELLO_MS      2000 /* a node that does not greet by then is tried anew */
 #define FINDER_IDLE_MS       2000 /* links that nobody needs are closed after this */
 #define FINDER_LEARN_MS      30000 /* how often the leader is asked for the members */
-#define FINDER_WHY           160
+#define FINDER_WHY           TLS_WHY
 
 struct finder_node {
     bool used;
@@ -57,6 +57,7 @@ struct finder_node {
     int64_t refused_ms;   /* when it last said that it does not lead */
     int64_t needed_ms;    /* when it was last needed */
     uint32_t wanted;      /* calls addressed to this very node */
+    int refusal;          /* why it did not let us in, HF_OK = it may */
     char why[FINDER_WHY]; /* the last failure, "" = none */
 };
 
@@ -73,8 +74,9 @@ struct finder_events {
     void (*lost)(void *ctx, unsigned node);
     /* This node leads now. */
     void (*leads)(void *ctx, unsigned node);
-    /* A node that leads, or any if there is nothing to log in with, did not let us in;
-     * nodes[node].why says why. Its link is closed already. */
+    /* A node that leads, or any if there is nothing to log in with, or every one that is
+     * known, did not let us in; nodes[node].refusal and .why say why. Its link is closed
+     * already. */
     void (*denied)(void *ctx, unsigned node);
 };
 
@@ -92,6 +94,7 @@ struct finder {
     const char *actor; /* for HELLO */
     bool release_on_close;
     struct login *login_as;
+    struct link_tls tls; /* set by the client, before the first step */
     const struct finder_events *events;
     void *ctx;
     struct arena arena;
@@ -122,6 +125,11 @@ void finder_hint(struct finder *f, struct slice address, int64_t now_ms);
 /* This link failed: tell the client, close it, and look elsewhere if it was the
  * leader's. */
 void finder_lose(struct finder *f, unsigned node, int64_t now_ms, const char *why);
+
+/* The same, for a reason that will not pass by itself, such as a certificate that is not
+ * accepted: the node is tried less often. */
+void finder_deny(struct finder *f, unsigned node, int64_t now_ms, int status,
+                 const char *why);
 
 /* A whole message arrived from `node`. True: it answered a question of the finder.
  * False: it is the client's. A broken one loses the link. */

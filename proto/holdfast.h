@@ -201,6 +201,18 @@ struct hf_options {
     const char *user;
     const char *password;
     const char *token;
+    /* TLS to every node, when `tls` is 1 or any of the others is given. Files are in PEM
+     * and read by hf_client_open. A node whose certificate is not accepted, or that does
+     * not accept ours, ends a call with HF_E_AUTH_FAILED as soon as no other node is
+     * left to ask. */
+    int tls;
+    const char *tls_ca;   /* authorities to trust; NULL = those of the system */
+    const char *tls_cert; /* own certificate and its key, for nodes that ask for one */
+    const char *tls_key;
+    const char *tls_server_name; /* what certificates must be for; NULL = the host of the
+                                    node's address, also of one that was learned */
+    int tls_insecure;            /* 1: take any certificate. Whoever sits in between
+                                    reads and changes everything. */
 };
 
 /* The defaults. */

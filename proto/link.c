@@ -18,6 +18,8 @@
 #define DEFAULT_PORT "7400"
 #define READS_MAX    4
 #define OUT_KEEP_MAX (1u << 20)
+#define SEAL_BYTES   (256u << 10) /* made ciphertext at once */
+#define CIPHER_BYTES (32u << 10)  /* of one read */
 
 void link_init(struct link *l)
 {
@@ -127,8 +129,22 @@ static struct addrinfo *look_up(const char *host, const char *port, char *why,
     return list;
 }
 
-int link_open(struct link *l, const char *address, int64_t now_ms, char *why,
-              size_t size)
+static int secure(struct link *l, const struct link_tls *tls, const char *host,
+                  char *why, size_t size)
+{
+    if (tls->context == NULL) {
+        return HF_OK;
+    }
+    l->tls = tls_open(tls->context, TLS_CONNECT, tls->name != NULL ? tls->name : host);
+    if (l->tls == NULL) {
+        snprintf(why, size, "out of memory");
+        return HF_E_IO;
+    }
+    return HF_OK;
+}
+
+int link_open(struct link *l, const char *address, const struct link_tls *tls,
+              int64_t now_ms, char *why, size_t size)
 {
     struct addrinfo *list;
     char host[LIMIT_ADDRESS];
@@ -149,6 +165,11 @@ int link_open(struct link *l, const char *address, int64_t now_ms, char *why,
         snprintf(why, size, "%s", strerror(errno));
     }
     freeaddrinfo(list);
+    if (rc == HF_OK && secure(l, tls, host, why, size) != HF_OK) {
+        close(l->fd);
+        l->fd = -1;
+        rc = HF_E_IO;
+    }
     if (rc != HF_OK) {
         return rc;
     }
@@ -172,6 +193,7 @@ void link_close(struct link *l)
     close(l->fd);
     frame_reader_done(&l->in);
     op_buffer_done(&l->out);
+    tls_close(l->tls);
     link_init(l);
     l->turn = turn;
 }
@@ -193,9 +215,24 @@ int link_request(struct link *l, const struct op_request *request)
     return frame_end(&l->out, begin);
 }
 
+/* Ciphertext that the socket has not taken. */
+static size_t sealed(const struct link *l)
+{
+    return l->tls != NULL ? tls_out(l->tls)->len - l->tls_sent : 0;
+}
+
 size_t link_backlog(const struct link *l)
 {
-    return l->out.len - l->sent;
+    return l->out.len - l->sent + sealed(l);
+}
+
+/* There is something that the socket could take now. */
+static bool has_output(const struct link *l)
+{
+    if (l->tls == NULL || tls_established(l->tls)) {
+        return link_backlog(l) > 0;
+    }
+    return sealed(l) > 0;
 }
 
 short link_events(const struct link *l)
@@ -203,20 +240,34 @@ short link_events(const struct link *l)
     if (l->state == LINK_CONNECTING) {
         return POLLOUT;
     }
-    return link_backlog(l) > 0 ? POLLIN | POLLOUT : POLLIN;
+    return has_output(l) ? POLLIN | POLLOUT : POLLIN;
 }
 
-int link_flush(struct link *l, char *why, size_t size)
+/* Drop the first *sent bytes, now or later. */
+static void compact(struct op_buffer *b, size_t *sent)
 {
-    if (l->state != LINK_OPEN) {
-        return HF_OK;
+    if (*sent == b->len) {
+        *sent = 0;
+        b->len = 0;
+        if (b->capacity > OUT_KEEP_MAX) {
+            op_buffer_done(b);
+        }
+    } else if (*sent > b->capacity / 2) {
+        /* Keep the buffer from growing for ever under a steady stream. */
+        b->len -= *sent;
+        memmove(b->data, b->data + *sent, b->len);
+        *sent = 0;
     }
-    while (l->sent < l->out.len) {
-        ssize_t n =
-            send(l->fd, l->out.data + l->sent, l->out.len - l->sent, MSG_NOSIGNAL);
+}
+
+static int send_some(struct link *l, struct op_buffer *b, size_t *sent, char *why,
+                     size_t size)
+{
+    while (*sent < b->len) {
+        ssize_t n = send(l->fd, b->data + *sent, b->len - *sent, MSG_NOSIGNAL);
 
         if (n >= 0) {
-            l->sent += (size_t)n;
+            *sent += (size_t)n;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             break;
         } else if (errno != EINTR) {
@@ -224,19 +275,47 @@ int link_flush(struct link *l, char *why, size_t size)
             return HF_E_IO;
         }
     }
-    if (l->sent == l->out.len) {
-        l->sent = 0;
-        l->out.len = 0;
-        if (l->out.capacity > OUT_KEEP_MAX) {
-            op_buffer_done(&l->out);
-        }
-    } else if (l->sent > l->out.capacity / 2) {
-        /* Keep the buffer from growing for ever under a steady stream. */
-        l->out.len -= l->sent;
-        memmove(l->out.data, l->out.data + l->sent, l->out.len);
-        l->sent = 0;
-    }
+    compact(b, sent);
     return HF_OK;
+}
+
+/* Make a piece of what is queued ciphertext. */
+static int seal(struct link *l, char *why, size_t size)
+{
+    size_t len = l->out.len - l->sent;
+    int rc;
+
+    len = len < SEAL_BYTES ? len : SEAL_BYTES;
+    rc = tls_write(l->tls, l->out.data + l->sent, len);
+    if (rc != HF_OK) {
+        snprintf(why, size, "%s", tls_why(l->tls));
+        return HF_E_IO;
+    }
+    l->sent += len;
+    compact(&l->out, &l->sent);
+    return HF_OK;
+}
+
+static int flush_tls(struct link *l, char *why, size_t size)
+{
+    int rc = send_some(l, tls_out(l->tls), &l->tls_sent, why, size);
+
+    while (rc == HF_OK && sealed(l) == 0 && has_output(l)) {
+        rc = seal(l, why, size);
+        if (rc == HF_OK) {
+            rc = send_some(l, tls_out(l->tls), &l->tls_sent, why, size);
+        }
+    }
+    return rc;
+}
+
+int link_flush(struct link *l, char *why, size_t size)
+{
+    if (l->state != LINK_OPEN) {
+        return HF_OK;
+    }
+    return l->tls != NULL ? flush_tls(l, why, size)
+                          : send_some(l, &l->out, &l->sent, why, size);
 }
 
 static int finish_connecting(struct link *l, char *why, size_t size)
@@ -255,37 +334,94 @@ static int finish_connecting(struct link *l, char *why, size_t size)
     return HF_OK;
 }
 
-static int read_some(struct link *l, int64_t now_ms, char *why, size_t size)
+/* What tls_feed was given becomes bytes of messages. */
+static int unseal(struct link *l, char *why, size_t size)
 {
-    int i;
+    size_t n;
 
-    for (i = 0; i < READS_MAX; i++) {
+    do {
         uint8_t *room;
         size_t capacity;
-        ssize_t n;
+        int rc;
 
         if (frame_reader_reserve(&l->in, &room, &capacity) != HF_OK) {
             snprintf(why, size, "out of memory");
             return HF_E_IO;
         }
-        n = recv(l->fd, room, capacity, 0);
-        if (n > 0) {
-            frame_reader_commit(&l->in, (size_t)n);
-            l->heard_ms = now_ms;
-            if ((size_t)n < capacity) {
-                return HF_OK;
-            }
-        } else if (n == 0) {
-            snprintf(why, size, "the node closed the connection");
-            return HF_E_CLOSED;
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            return HF_OK;
-        } else if (errno != EINTR) {
-            snprintf(why, size, "%s", strerror(errno));
-            return HF_E_IO;
+        rc = tls_read(l->tls, room, capacity, &n);
+        frame_reader_commit(&l->in, n);
+        if (rc != HF_OK) {
+            snprintf(why, size, "%s", tls_why(l->tls));
+            return rc;
         }
-    }
+    } while (n > 0);
     return HF_OK;
+}
+
+/* One read of at most `capacity` bytes: how many, 0 = none now. */
+static int read_once(struct link *l, uint8_t *room, size_t capacity, size_t *bytes,
+                     char *why, size_t size)
+{
+    ssize_t n;
+
+    *bytes = 0;
+    do {
+        n = recv(l->fd, room, capacity, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        snprintf(why, size, "the node closed the connection");
+        return HF_E_CLOSED;
+    }
+    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+        snprintf(why, size, "%s", strerror(errno));
+        return HF_E_IO;
+    }
+    *bytes = n > 0 ? (size_t)n : 0;
+    return HF_OK;
+}
+
+static int read_tls(struct link *l, size_t *bytes, bool *more, char *why, size_t size)
+{
+    uint8_t cipher[CIPHER_BYTES];
+    int rc = read_once(l, cipher, sizeof cipher, bytes, why, size);
+
+    *more = *bytes == sizeof cipher;
+    if (rc != HF_OK || *bytes == 0) {
+        return rc;
+    }
+    tls_feed(l->tls, cipher, *bytes);
+    return unseal(l, why, size);
+}
+
+static int read_plain(struct link *l, size_t *bytes, bool *more, char *why, size_t size)
+{
+    uint8_t *room;
+    size_t capacity;
+    int rc;
+
+    if (frame_reader_reserve(&l->in, &room, &capacity) != HF_OK) {
+        snprintf(why, size, "out of memory");
+        return HF_E_IO;
+    }
+    rc = read_once(l, room, capacity, bytes, why, size);
+    frame_reader_commit(&l->in, *bytes);
+    *more = *bytes == capacity;
+    return rc;
+}
+
+static int read_some(struct link *l, int64_t now_ms, char *why, size_t size)
+{
+    bool more = true;
+    int rc = HF_OK;
+
+    for (int i = 0; i < READS_MAX && more && rc == HF_OK; i++) {
+        size_t bytes = 0;
+
+        rc = l->tls != NULL ? read_tls(l, &bytes, &more, why, size)
+                            : read_plain(l, &bytes, &more, why, size);
+        l->heard_ms = bytes > 0 ? now_ms : l->heard_ms;
+    }
+    return rc;
 }
 
 int link_on_poll(struct link *l, short revents, int64_t now_ms, char *why, size_t size)
@@ -303,6 +439,10 @@ int link_on_poll(struct link *l, short revents, int64_t now_ms, char *why, size_
         rc = read_some(l, now_ms, why, size);
     }
     if (rc != HF_OK) {
+        char unused[8];
+
+        /* An alert may tell the node why. */
+        (void)link_flush(l, unused, sizeof unused);
         return rc;
     }
     return link_flush(l, why, size);
@@ -318,6 +458,9 @@ bool link_is_private(const struct link *l)
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
 
+    if (l->tls != NULL && tls_knows_peer(l->tls)) {
+        return true;
+    }
     if (l->fd < 0 || getpeername(l->fd, (struct sockaddr *)&at, &len) != 0) {
         return false;
     }

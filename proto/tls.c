@@ -412,7 +412,7 @@ static int load_authorities(struct tls_context *c, const struct tls_options *o,
         return refuse_file(why, size, "authorities", o->ca,
                            "it holds no certificate in PEM");
     }
-    if (o->ca == NULL && SSL_CTX_set_default_verify_paths(c->ssl) != 1) {
+    if (o->ca == NULL && o->system_ca && SSL_CTX_set_default_verify_paths(c->ssl) != 1) {
         (void)snprintf(why, size,
                        "the system's authorities cannot be read: name a file");
         return HF_E_INVALID_ARGUMENT;
@@ -671,6 +671,13 @@ struct op_buffer *tls_out(struct tls *t)
 bool tls_established(const struct tls *t)
 {
     return t->established;
+}
+
+bool tls_knows_peer(const struct tls *t)
+{
+    return t->established && SSL_get_verify_mode(t->ssl) != SSL_VERIFY_NONE &&
+           SSL_get0_peer_certificate(t->ssl) != NULL &&
+           SSL_get_verify_result(t->ssl) == X509_V_OK;
 }
 
 bool tls_is_plain(const struct tls *t)

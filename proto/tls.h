@@ -44,7 +44,8 @@ enum tls_demand { TLS_DEMAND_NONE, TLS_DEMAND_OFFERED, TLS_DEMAND_ALWAYS };
 struct tls_options {
     const char *cert; /* own certificate, then the intermediate ones; NULL = none */
     const char *key;  /* its private key, without a passphrase */
-    const char *ca;   /* authorities to trust; NULL = those of the system */
+    const char *ca;   /* authorities to trust */
+    bool system_ca;   /* without ca: those of the system, which takes 0.1 s to read */
     enum tls_demand demand;
     bool insecure; /* whom we connect to may be anybody */
 };
@@ -89,6 +90,8 @@ void tls_end(struct tls *t);
 struct op_buffer *tls_out(struct tls *t);
 
 bool tls_established(const struct tls *t);
+/* It is, and the other end has shown a certificate that was verified. */
+bool tls_knows_peer(const struct tls *t);
 /* The first byte that came was no TLS. */
 bool tls_is_plain(const struct tls *t);
 /* What went wrong, as a clause about the other end: "its certificate has expired ...";

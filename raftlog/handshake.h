@@ -30,7 +30,7 @@
  *
  * The answer to a proof that does not hold carries no HMAC (zeros): it is a hint for a
  * log line and nothing else. The stream that follows is not encrypted or authenticated
- * byte by byte; that is TLS's work, later. Nothing here allocates, reads or writes:
+ * byte by byte; that is the work of TLS, around all of it (link.h). Nothing here allocates, reads or writes:
  * bytes in, bytes out. */
 #ifndef HF_RAFTLOG_HANDSHAKE_H
 #define HF_RAFTLOG_HANDSHAKE_H

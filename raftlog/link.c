@@ -14,6 +14,8 @@
 #define PEER_BUFFER_BYTES        (64u << 10)
 #define PEER_BUFFER_KEEP_BYTES   (1u << 20)
 #define PEER_TRANSFER_TIMEOUT_MS 30000
+#define PEER_CIPHER_BYTES        (64u << 10) /* of one read */
+#define PEER_RECORD_BYTES        2048u /* header and payload in one record, up to here */
 
 struct peer_write {
     uv_write_t request;
@@ -55,6 +57,7 @@ void link_free(struct peer_link *l)
     if (l->opened) {
         n->config.callbacks->closed(n->config.ctx, l);
     }
+    tls_close(l->tls);
     free(l->in);
     free(l);
     peer_net_maybe_gone(n);
@@ -158,9 +161,10 @@ static void buf_skip(uv_buf_t bufs[2], size_t n)
     bufs[1].len -= n - head;
 }
 
-/* Up to FRAME_HEADER_BYTES of header and a payload, which it takes. */
-static int link_write(struct peer_link *l, const uint8_t *header, size_t header_len,
-                      uint8_t *payload, size_t len)
+/* Bytes to the socket: up to FRAME_HEADER_BYTES of header and a payload, which it takes.
+ */
+static int link_put(struct peer_link *l, const uint8_t *header, size_t header_len,
+                    uint8_t *payload, size_t len)
 {
     struct peer_write *w;
     uv_buf_t bufs[2];
@@ -205,6 +209,55 @@ static int link_write(struct peer_link *l, const uint8_t *header, size_t header_
     return HF_OK;
 }
 
+/* What TLS has to say. */
+static int link_put_cipher(struct peer_link *l)
+{
+    struct op_buffer out = *tls_out(l->tls);
+
+    if (out.len == 0) {
+        return HF_OK;
+    }
+    memset(tls_out(l->tls), 0, sizeof out);
+    return link_put(l, NULL, 0, out.data, out.len);
+}
+
+static int link_seal(struct peer_link *l, const uint8_t *header, size_t header_len,
+                     const uint8_t *payload, size_t len)
+{
+    uint8_t record[PEER_RECORD_BYTES];
+    int rc;
+
+    if (header_len + len <= sizeof record) {
+        if (header_len > 0) {
+            memcpy(record, header, header_len);
+        }
+        memcpy(record + header_len, payload, len);
+        return tls_write(l->tls, record, header_len + len);
+    }
+    /* At once what will be needed: a record adds some 30 bytes to 16 KiB. */
+    (void)op_buffer_reserve(tls_out(l->tls), len + len / 256 + PEER_RECORD_BYTES);
+    rc = tls_write(l->tls, header, header_len);
+    return rc == HF_OK ? tls_write(l->tls, payload, len) : rc;
+}
+
+/* A frame, or a message of the handshake; takes the payload. */
+static int link_write(struct peer_link *l, const uint8_t *header, size_t header_len,
+                      uint8_t *payload, size_t len)
+{
+    int rc;
+
+    if (l->tls == NULL) {
+        return link_put(l, header, header_len, payload, len);
+    }
+    rc = link_seal(l, header, header_len, payload, len);
+    free(payload);
+    if (rc != HF_OK) {
+        peer_link_close(l);
+        return HF_E_CLOSED;
+    }
+    return link_put_cipher(l);
+}
+
 int peer_link_send(struct peer_link *l, uint32_t type, uint8_t *payload, size_t len)
 {
     uint8_t header[FRAME_HEADER_BYTES];
@@ -247,7 +300,7 @@ static void accepted_proof(struct peer_link *l)
                                    &status);
 
     if (rc == HF_E_PROTOCOL) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "it does not speak this protocol");
+        peer_net_note(l, NOTE_PROTOCOL, "it does not speak this protocol");
         peer_link_close(l);
         return;
     }
@@ -274,7 +327,7 @@ static void dialled_challenge(struct peer_link *l)
 
     if (handshake_prove(&l->net->config.self, &wanted, l->challenge, l->proof) !=
         HF_OK) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "it does not speak this protocol");
+        peer_net_note(l, NOTE_PROTOCOL, "it does not speak this protocol");
         peer_link_close(l);
         return;
     }
@@ -299,7 +352,7 @@ static void dialled_answer(struct peer_link *l)
         return;
     }
     if (rc == HF_E_PROTOCOL) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "it does not speak this protocol");
+        peer_net_note(l, NOTE_PROTOCOL, "it does not speak this protocol");
     } else if (rc == HF_E_AUTH_FAILED && status == HANDSHAKE_OK) {
         peer_net_note(l, HANDSHAKE_WRONG_SECRET,
                       handshake_text(HANDSHAKE_WRONG_SECRET));
@@ -348,13 +401,6 @@ static void handshake_bytes(struct peer_link *l, size_t n)
     }
 }
 
-void link_challenge(struct peer_link *l)
-{
-    if (link_send_raw(l, l->challenge, sizeof l->challenge)) {
-        link_read_start(l);
-    }
-}
-
 /* ---- reading frames ---- */
 
 /* Make room for `need` bytes in all; false when memory is out. */
@@ -389,7 +435,7 @@ static size_t link_frame(struct peer_link *l, size_t at)
     }
     len = bytes_get_u32(p);
     if (len > LIMIT_PEER_FRAME_BYTES) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "a frame is longer than any frame may be");
+        peer_net_note(l, NOTE_PROTOCOL, "a frame is longer than any frame may be");
         peer_link_close(l);
         return 0;
     }
@@ -398,7 +444,7 @@ static size_t link_frame(struct peer_link *l, size_t at)
     }
     payload = slice_of(p + FRAME_HEADER_BYTES, len);
     if (crc32c(0, payload.data, payload.len) != bytes_get_u32(p + 8)) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "a frame's checksum does not hold");
+        peer_net_note(l, NOTE_PROTOCOL, "a frame's checksum does not hold");
         peer_link_close(l);
         return 0;
     }
@@ -406,7 +452,7 @@ static size_t link_frame(struct peer_link *l, size_t at)
     if (n->config.callbacks->frame(n->config.ctx, l, bytes_get_u32(p + 4), payload) !=
             HF_OK &&
         l->state == LINK_OPEN) {
-        peer_net_note(l, HANDSHAKE_STATUSES, "a frame is not what this peer may send");
+        peer_net_note(l, NOTE_PROTOCOL, "a frame is not what this peer may send");
         peer_link_close(l);
     }
     return FRAME_HEADER_BYTES + len;
@@ -433,37 +479,95 @@ static void link_parse(struct peer_link *l)
     }
 }
 
-static void link_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+/* Where the next bytes go, and how many may come. None: memory is out. */
+static uv_buf_t link_room(struct peer_link *l)
 {
-    struct peer_link *l = handle->data;
     size_t need = l->in_len + PEER_BUFFER_BYTES;
     size_t len;
     uint8_t *p;
 
-    (void)suggested;
-    *buf = uv_buf_init(NULL, 0);
     if (l->state != LINK_OPEN) {
         p = handshake_buffer(l, &len);
-        *buf = uv_buf_init((char *)p + l->got, (unsigned)(len - l->got));
-        return;
+        return uv_buf_init((char *)p + l->got, (unsigned)(len - l->got));
     }
-    if (l->in_len >= FRAME_HEADER_BYTES) {
+    if (l->in_len >= FRAME_HEADER_BYTES && !l->paused) {
         /* link_frame has checked this length. */
         size_t frame = FRAME_HEADER_BYTES + bytes_get_u32(l->in);
 
         need = frame + PEER_BUFFER_BYTES;
     }
-    if (link_reserve(l, need)) {
-        *buf = uv_buf_init((char *)l->in + l->in_len,
-                           (unsigned)(l->in_capacity - l->in_len));
+    if (!link_reserve(l, need)) {
+        return uv_buf_init(NULL, 0);
     }
+    return uv_buf_init((char *)l->in + l->in_len,
+                       (unsigned)(l->in_capacity - l->in_len));
+}
+
+/* So many bytes came there. */
+static void link_take(struct peer_link *l, size_t n)
+{
+    if (l->state != LINK_OPEN) {
+        handshake_bytes(l, n);
+        return;
+    }
+    l->in_len += n;
+    link_parse(l);
+}
+
+static void link_say_challenge(struct peer_link *l)
+{
+    l->said_challenge = true;
+    (void)link_send_raw(l, l->challenge,
+                        sizeof l->challenge); /* on failure it has closed the link */
+}
+
+/* All of it becomes plain text, also what comes behind a pause: that waits in `in`. */
+static void link_on_cipher(struct peer_link *l, const uint8_t *data, size_t len)
+{
+    size_t n = 1;
+    int rc = HF_OK;
+
+    tls_feed(l->tls, data, len);
+    while (rc == HF_OK && n > 0 && l->state != LINK_CLOSING) {
+        uv_buf_t room = link_room(l);
+
+        if (room.len == 0) {
+            peer_link_close(l);
+            return;
+        }
+        rc = tls_read(l->tls, (uint8_t *)room.base, room.len, &n);
+        if (n > 0) {
+            link_take(l, n);
+        }
+    }
+    if (l->state == LINK_CLOSING || link_put_cipher(l) != HF_OK) {
+        return;
+    }
+    if (rc != HF_OK) {
+        if (rc != HF_E_CLOSED) {
+            peer_net_note(l, NOTE_TLS, tls_why(l->tls));
+        }
+        peer_link_close(l);
+        return;
+    }
+    if (l->state == LINK_ACCEPTED && tls_established(l->tls) && !l->said_challenge) {
+        link_say_challenge(l);
+    }
+}
+
+static void link_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    static _Thread_local char cipher[PEER_CIPHER_BYTES];
+    struct peer_link *l = handle->data;
+
+    (void)suggested;
+    *buf = l->tls != NULL ? uv_buf_init(cipher, sizeof cipher) : link_room(l);
 }
 
 static void link_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct peer_link *l = stream->data;
 
-    (void)buf;
     if (l->state == LINK_CLOSING || n == 0) {
         return;
     }
@@ -471,18 +575,36 @@ static void link_on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         peer_link_close(l);
         return;
     }
-    if (l->state != LINK_OPEN) {
-        handshake_bytes(l, (size_t)n);
-        return;
+    if (l->tls != NULL) {
+        link_on_cipher(l, (const uint8_t *)buf->base, (size_t)n);
+    } else {
+        link_take(l, (size_t)n);
     }
-    l->in_len += (size_t)n;
-    link_parse(l);
 }
 
-void link_read_start(struct peer_link *l)
+static void link_read_start(struct peer_link *l)
 {
     if (uv_read_start((uv_stream_t *)&l->tcp, link_alloc, link_on_read) != 0) {
         peer_link_close(l);
+    }
+}
+
+void link_begin(struct peer_link *l)
+{
+    struct tls_context *context = l->net->config.tls;
+
+    if (context != NULL) {
+        l->tls = tls_open(context, l->target != NULL ? TLS_CONNECT : TLS_ACCEPT, NULL);
+        if (l->tls == NULL) {
+            peer_link_close(l);
+            return;
+        }
+        (void)link_put_cipher(l); /* on failure it has closed the link */
+    } else if (l->target == NULL) {
+        link_say_challenge(l);
+    }
+    if (l->state != LINK_CLOSING) {
+        link_read_start(l);
     }
 }
 

@@ -5,10 +5,14 @@
  *     RESOLVING -> CONNECTING -> CHALLENGED -> PROVEN -> OPEN -> CLOSING  dialled
  *                                ACCEPTED -------------> OPEN -> CLOSING  accepted
  *
+ * With TLS its handshake comes first, in CHALLENGED or ACCEPTED: the challenge is said
+ * and awaited through it, and every byte after.
+ *
  * Every link is in net->links until its handle is closed. */
 #ifndef HF_RAFTLOG_LINK_H
 #define HF_RAFTLOG_LINK_H
 
+#include "proto/tls.h"
 #include "raftlog/peer.h"
 
 enum link_state {
@@ -27,6 +31,8 @@ struct peer_link {
     struct peer_link *next;
     struct peer_target *target; /* NULL: accepted */
     enum link_state state;
+    struct tls *tls; /* NULL: plain text */
+    bool said_challenge; /* accepted */
     bool opened; /* the owner knows it */
     bool paused;
     bool drained_due;
@@ -61,6 +67,9 @@ struct peer_target {
     int64_t backoff_ms;
 };
 
+/* Kinds of notes about strangers: a handshake_status, or one of these. */
+enum { NOTE_PROTOCOL = HANDSHAKE_STATUSES, NOTE_TLS, NOTE_SILENCE, NOTE_KINDS };
+
 struct note_limit {
     int64_t next_ms;
     uint32_t suppressed;
@@ -76,7 +85,7 @@ struct peer_net {
     bool closing;
     void (*gone)(void *ctx);
     void *gone_ctx;
-    struct note_limit limits[HANDSHAKE_STATUSES + 1];
+    struct note_limit limits[NOTE_KINDS];
 };
 
 /* ---- link.c ---- */
@@ -86,16 +95,13 @@ struct peer_link *link_new(struct peer_net *n);
 /* It has no handle, or its handle is closed. */
 void link_free(struct peer_link *l);
 void link_options(struct peer_link *l, int64_t timeout_ms);
-/* Read: the handshake, then frames. */
-void link_read_start(struct peer_link *l);
-/* An accepted link begins by saying the challenge. */
-void link_challenge(struct peer_link *l);
+/* It is connected: begin with TLS or the handshake, and read. May close it. */
+void link_begin(struct peer_link *l);
 
 /* ---- peer.c ---- */
 
 int64_t peer_net_now(const struct peer_net *n);
-/* Tell why a stranger's connection is closed: at most one of a kind in PEER_NOTE_MS.
- * kind: a handshake_status, or HANDSHAKE_STATUSES for what is none. */
+/* Tell why a stranger's connection is closed: at most one of a kind in PEER_NOTE_MS. */
 void peer_net_note(struct peer_link *l, unsigned kind, const char *reason);
 /* The net is gone when its last link and its listener are. */
 void peer_net_maybe_gone(struct peer_net *n);

@@ -401,6 +401,14 @@ int raftlog_propose(struct raftlog *r, const struct command *command,
     return propose_add(&r->propose, command, done, ctx);
 }
 
+void raftlog_set_peer_tls(struct raftlog *r, struct tls_context *tls)
+{
+    r->config.peer_tls = tls;
+    if (r->net != NULL) {
+        peer_net_set_tls(r->net, tls);
+    }
+}
+
 void node_free(struct raftlog *r)
 {
     propose_done(&r->propose);

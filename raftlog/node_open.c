@@ -268,6 +268,7 @@ static int open_net(struct raftlog *r, char *why, size_t size)
                  .disk_id = r->identity.disk_id,
                  .cluster_id = r->identity.cluster_id},
         .listen = r->config.peer_listen,
+        .tls = r->config.peer_tls,
         .user_timeout_ms = timeout > 2000 ? timeout : 2000,
         .callbacks = &welcome_callbacks,
         .ctx = r,

@@ -49,7 +49,7 @@ void peer_net_note(struct peer_link *l, unsigned kind, const char *reason)
     struct peer_net *n = l->net;
     struct note_limit *limit = &n->limits[kind];
     char remote[80];
-    char text[320];
+    char text[TLS_WHY + 160];
 
     if (peer_net_now(n) < limit->next_ms) {
         limit->suppressed++;
@@ -57,8 +57,9 @@ void peer_net_note(struct peer_link *l, unsigned kind, const char *reason)
     }
     link_remote(l, remote, sizeof remote);
     (void)snprintf(text, sizeof text,
-                   "peer connection from %s closed: %s (%u more like this)", remote,
-                   reason, limit->suppressed);
+                   "peer connection %s %s closed: %s (%u more like this)",
+                   l->target != NULL ? "to" : "from", remote, reason,
+                   limit->suppressed);
     limit->next_ms = peer_net_now(n) + PEER_NOTE_MS;
     limit->suppressed = 0;
     n->config.callbacks->note(n->config.ctx, RAFTLOG_WARN, text);
@@ -169,7 +170,7 @@ static void link_on_connected(uv_connect_t *request, int status)
     }
     l->state = LINK_CHALLENGED;
     link_options(l, l->net->config.user_timeout_ms);
-    link_read_start(l);
+    link_begin(l);
 }
 
 static void link_connect(struct peer_link *l, const struct sockaddr *address)
@@ -337,7 +338,7 @@ static void net_on_connection(uv_stream_t *listener, int status)
     }
     net_evict(n);
     link_options(l, n->config.user_timeout_ms);
-    link_challenge(l);
+    link_begin(l);
 }
 
 /* ---- the net ---- */
@@ -448,6 +449,23 @@ void peer_net_set_cluster(struct peer_net *n, uint64_t cluster_id)
     n->config.self.cluster_id = cluster_id;
 }
 
+void peer_net_set_tls(struct peer_net *n, struct tls_context *tls)
+{
+    n->config.tls = tls;
+}
+
+/* One end that speaks TLS and one that does not wait for each other for ever. */
+static void note_silence(struct peer_link *l)
+{
+    if (l->tls != NULL && !tls_established(l->tls)) {
+        peer_net_note(l, NOTE_SILENCE, "no TLS handshake within 2 s");
+    } else if (l->state == LINK_CHALLENGED && l->got == 0) {
+        peer_net_note(l, NOTE_SILENCE,
+                      "it said nothing within 2 s: it hangs, or speaks TLS, which this "
+                      "node does not (peer-tls-cert)");
+    }
+}
+
 void peer_net_tick(struct peer_net *n)
 {
     int64_t now = peer_net_now(n);
@@ -458,6 +476,7 @@ void peer_net_tick(struct peer_net *n)
     for (l = n->links; l != NULL; l = next) {
         next = l->next;
         if (l->state < LINK_OPEN && now - l->since_ms > PEER_HANDSHAKE_MS) {
+            note_silence(l);
             peer_link_close(l);
         }
     }

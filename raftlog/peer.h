@@ -9,7 +9,8 @@
  *     8  u32  CRC-32C of the payload
  *    12       payload
  *
- * A stranger gets a buffer of HANDSHAKE_PROOF_BYTES and PEER_HANDSHAKE_MS; of
+ * A stranger gets a buffer of HANDSHAKE_PROOF_BYTES and PEER_HANDSHAKE_MS, and with TLS
+ * what tls.h allows him; of
  * PEER_PENDING_MAX strangers the one that has waited longest makes room for the next,
  * so that idle connections never lock a real peer out. Whatever is wrong with a link
  * closes that link and nothing else. */
@@ -28,6 +29,7 @@
 #define PEER_QUEUE_BYTES   (32u << 20)
 #define PEER_DRAINED_BYTES (1u << 20)
 
+struct tls_context;
 struct peer_net;
 struct peer_link;
 struct peer_target;
@@ -54,6 +56,7 @@ struct peer_config {
     uv_loop_t *loop;
     struct handshake_self self; /* its texts are borrowed until the net is closed */
     const char *listen;         /* HOST:PORT */
+    struct tls_context *tls;    /* NULL: plain text. Borrowed until exchanged */
     int64_t
         user_timeout_ms; /* unacknowledged bytes or silence for so long close a link */
     const struct peer_callbacks *callbacks;
@@ -69,6 +72,9 @@ int peer_net_open(const struct peer_config *config, struct peer_net **out, char 
 void peer_net_close(struct peer_net *n, void (*gone)(void *ctx), void *ctx);
 /* From now on this is the cluster that this node belongs to. */
 void peer_net_set_cluster(struct peer_net *n, uint64_t cluster_id);
+/* Links to come use this one. Both ends of a link show a certificate of the context's
+ * authorities; whose it is does not matter: see the handshake. */
+void peer_net_set_tls(struct peer_net *n, struct tls_context *tls);
 /* Every few ms: dials what is due, ends handshakes that take too long. */
 void peer_net_tick(struct peer_net *n);
 

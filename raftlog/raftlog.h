@@ -16,6 +16,7 @@
 #include <uv.h>
 
 struct raftlog;
+struct tls_context;
 
 #define RAFTLOG_PEERS_MAX 16u
 
@@ -30,6 +31,8 @@ struct raftlog_config {
     const char *cluster; /* cluster name; nodes of another name are refused */
     const char *secret;  /* proves membership in the handshake; may be "" on loopback */
     const char *peer_listen;    /* HOST:PORT */
+    struct tls_context *peer_tls; /* NULL: plain text; borrowed, see raftlog_set_peer_tls
+                                   */
     const char *client_address; /* what clients are told to connect to, HOST:PORT */
     struct raftlog_peer
         peers[RAFTLOG_PEERS_MAX]; /* every founding member, this node included */
@@ -76,6 +79,10 @@ struct raftlog_events {
 int raftlog_open(uv_loop_t *loop, const struct raftlog_config *config,
                  const struct raftlog_events *events, void *ctx, struct raftlog **out,
                  char *why, size_t size);
+
+/* Connections between nodes to come use this one. Borrowed until the next call or
+ * raftlog_close; not for switching TLS on or off. */
+void raftlog_set_peer_tls(struct raftlog *r, struct tls_context *tls);
 
 /* Orderly: hand over leadership if this node leads, checkpoint, close everything; then
  * events.stopped. */

@@ -134,6 +134,10 @@ void node_start(struct cluster *c, int node)
         assert_true(argc < FLAGS_MAX - 1);
         argv[argc++] = c->flags[i];
     }
+    for (i = 0; c->node_flags[node] != NULL && c->node_flags[node][i] != NULL; i++) {
+        assert_true(argc < FLAGS_MAX - 1);
+        argv[argc++] = c->node_flags[node][i];
+    }
     argv[argc] = NULL;
 
     out = open(n->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -258,6 +262,9 @@ struct cluster *cluster_prepare(const struct cluster_options *o)
     c->total = c->count + (o != NULL ? o->spares : 0);
     assert_true(c->total <= CLUSTER_NODES);
     c->flags = o != NULL ? o->flags : NULL;
+    if (o != NULL) {
+        memcpy(c->node_flags, o->node_flags, sizeof c->node_flags);
+    }
     c->dir = probe_dir("cluster");
     for (i = 1; i <= c->total; i++) {
         node_prepare(c, o, i);

@@ -22,6 +22,7 @@ struct cluster_options {
     bool relayed;                        /* links between nodes can be cut */
     bool client_relayed;                 /* and those to clients */
     const char *const *flags;            /* for every holdfastd; ends with NULL */
+    const char *const *node_flags[CLUSTER_NODES + 1]; /* for one of them */
     const char *data[CLUSTER_NODES + 1]; /* a node's data folder, if elsewhere */
     int spares; /* nodes with ports but no process yet: members to be added */
 };
@@ -47,6 +48,7 @@ struct cluster {
     uint16_t client_relay_port[CLUSTER_NODES + 1];
     struct relay *client_relay;
     const char *const *flags;
+    const char *const *node_flags[CLUSTER_NODES + 1];
     bool agreed; /* the running test has ended with cluster_agree */
 };
 

@@ -4,6 +4,7 @@
 #include "proto/check.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
+#include "proto/tls.h"
 #include "tests/lib/probe.h"
 
 #include <errno.h>
@@ -28,12 +29,20 @@ struct stray {
 
 struct wire {
     int fd;
+    struct tls *tls;
     uint64_t next_id;
     struct frame_reader reader;
     struct op_buffer out;
     struct stray *strays;
     int64_t posted_ms[4096]; /* by id modulo */
 };
+
+static struct tls_context *wire_tls;
+
+void wire_use_tls(struct tls_context *context)
+{
+    wire_tls = context;
+}
 
 void answer_done(struct answer *a)
 {
@@ -67,6 +76,24 @@ static int wire_login(struct wire *w, const struct answer *hello)
     return rc;
 }
 
+static int wire_read_cipher(struct wire *w);
+static bool wire_send_cipher(struct wire *w);
+
+/* The handshake of TLS, within 2 s. */
+static bool wire_shake(struct wire *w)
+{
+    int64_t end = probe_mono_ms() + 2000;
+    bool alive = wire_send_cipher(w);
+
+    while (alive && !tls_established(w->tls)) {
+        struct pollfd p = {.fd = w->fd, .events = POLLIN};
+        int64_t left = end - probe_mono_ms();
+
+        alive = left > 0 && poll(&p, 1, (int)left) > 0 && wire_read_cipher(w) == HF_OK;
+    }
+    return alive;
+}
+
 static struct wire *wire_hello(uint16_t port, const char *actor, bool release,
                                bool stale)
 {
@@ -88,6 +115,14 @@ static struct wire *wire_hello(uint16_t port, const char *actor, bool release,
     w->fd = fd;
     w->next_id = 1;
     frame_reader_init(&w->reader, LIMIT_FRAME_BYTES);
+    if (wire_tls != NULL) {
+        w->tls = tls_open(wire_tls, TLS_CONNECT, NULL);
+        CHECK(w->tls != NULL);
+        if (!wire_shake(w)) {
+            wire_close(w);
+            return NULL;
+        }
+    }
     if (actor != NULL) {
         hello.hello.actor = slice_text(actor);
     }
@@ -132,6 +167,7 @@ void wire_close(struct wire *w)
     }
     frame_reader_done(&w->reader);
     op_buffer_done(&w->out);
+    tls_close(w->tls);
     close(w->fd);
     free(w);
 }
@@ -149,6 +185,23 @@ int wire_fd(const struct wire *w)
     return w->fd;
 }
 
+static bool wire_send_cipher(struct wire *w)
+{
+    struct op_buffer *out = tls_out(w->tls);
+    bool sent = out->len == 0 || probe_write(w->fd, out->data, out->len);
+
+    out->len = 0;
+    return sent;
+}
+
+static bool wire_write(struct wire *w)
+{
+    if (w->tls == NULL) {
+        return probe_write(w->fd, w->out.data, w->out.len);
+    }
+    return tls_write(w->tls, w->out.data, w->out.len) == HF_OK && wire_send_cipher(w);
+}
+
 uint64_t wire_post(struct wire *w, struct op_request *request)
 {
     size_t begin;
@@ -159,7 +212,7 @@ uint64_t wire_post(struct wire *w, struct op_request *request)
     CHECK(op_encode_request(request, &w->out) == HF_OK);
     CHECK(frame_end(&w->out, begin) == HF_OK);
     w->posted_ms[request->id % 4096] = probe_mono_ms();
-    return probe_write(w->fd, w->out.data, w->out.len) ? request->id : 0;
+    return wire_write(w) ? request->id : 0;
 }
 
 static int answer_decode(struct answer *a, uint8_t *bytes, uint32_t len,
@@ -200,6 +253,36 @@ static int wire_sort(struct wire *w)
     return rc;
 }
 
+/* One read becomes plain text, all of it. */
+static int wire_read_cipher(struct wire *w)
+{
+    uint8_t cipher[16384];
+    ssize_t bytes = recv(w->fd, cipher, sizeof cipher, 0);
+    size_t n = 1;
+
+    if (bytes <= 0) {
+        return HF_E_CLOSED;
+    }
+    tls_feed(w->tls, cipher, (size_t)bytes);
+    while (n > 0) {
+        uint8_t *room;
+        size_t capacity;
+        int rc;
+
+        CHECK(frame_reader_reserve(&w->reader, &room, &capacity) == HF_OK);
+        rc = tls_read(w->tls, room, capacity, &n);
+        frame_reader_commit(&w->reader, n);
+        if (rc == HF_E_CLOSED) {
+            return HF_OK; /* the end of the stream itself comes behind it */
+        }
+        if (rc != HF_OK) {
+            (void)wire_send_cipher(w);
+            return rc;
+        }
+    }
+    return wire_send_cipher(w) ? HF_OK : HF_E_CLOSED;
+}
+
 static int wire_read(struct wire *w, int timeout_ms)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLIN};
@@ -210,6 +293,10 @@ static int wire_read(struct wire *w, int timeout_ms)
 
     if (poll(&p, 1, timeout_ms) <= 0) {
         return HF_E_TIMEOUT;
+    }
+    if (w->tls != NULL) {
+        rc = wire_read_cipher(w);
+        return rc == HF_OK ? wire_sort(w) : rc;
     }
     rc = frame_reader_reserve(&w->reader, &room, &capacity);
     if (rc != HF_OK) {

@@ -18,6 +18,10 @@
 /* ---- one connection ---- */
 
 struct wire;
+struct tls_context;
+
+/* Connections of this process are TLS from now on; NULL = plain text again. Borrowed. */
+void wire_use_tls(struct tls_context *context);
 
 /* A decoded answer; owns what its slices point to. Zero-initialise before the first
  * use; the functions that fill one release what it held. */
