@@ -487,6 +487,12 @@ static bool config_verb(struct config *c, const char *name, enum config_action *
         *action = CONFIG_CHECK;
     } else if (strcmp(name, "dev") == 0) {
         c->dev = true;
+    } else if (strcmp(name, "rescue") == 0) {
+        *action = CONFIG_RESCUE;
+    } else if (strcmp(name, "confirm") == 0) {
+        c->confirm = true;
+    } else if (strcmp(name, "without-log") == 0) {
+        c->without_log = true;
     } else if (strcmp(name, "json") == 0) {
         c->json = true;
     } else {
@@ -946,6 +952,7 @@ void config_help(FILE *out)
           "value]...\n"
           "       holdfastd --dev [--data DIR]\n"
           "       holdfastd --restore FILE --data DIR [--json]\n"
+          "       holdfastd --rescue --data DIR [--confirm] [--without-log] [--json]\n"
           "\n"
           "A node of the Holdfast message broker. SIGTERM ends it in order, SIGHUP "
           "reads the\n"
@@ -956,7 +963,14 @@ void config_help(FILE *out)
           "temporary\n"
           "  --check-config      check file and flags, and end\n"
           "  --restore FILE      make the data directory from a backup, and end\n"
-          "  --json              print what --restore did as one JSON object\n"
+          "  --rescue            a majority is gone for good: make the data directory of "
+          "the last\n"
+          "                      survivor that of a new cluster, and end; shows first "
+          "what may be lost\n"
+          "  --confirm           with --rescue: do it\n"
+          "  --without-log       with --rescue: of the state alone, because the log is "
+          "damaged\n"
+          "  --json              print what --restore or --rescue did as one JSON object\n"
           "  --help, --version\n"
           "\n"
           "Options, as flags or in the file (docs/options/NAME.md has a page for "

@@ -145,6 +145,8 @@ struct config {
 #undef X
     uint64_t given; /* bit n: option n of the table was set by file or flag */
     bool dev;
+    bool confirm;                    /* --rescue: do it */
+    bool without_log;                /* --rescue: of the state alone */
     bool json;                       /* of what is done without running */
     char restore[CONFIG_PATH_BYTES]; /* --restore: the backup */
     char root_token[CONFIG_TEXT_BYTES]; /* what root-token-file holds; "" = none */
@@ -176,6 +178,7 @@ enum config_action {
     CONFIG_RUN,
     CONFIG_CHECK,   /* --check-config */
     CONFIG_RESTORE, /* --restore FILE */
+    CONFIG_RESCUE,  /* --rescue */
     CONFIG_HELP,   /* --help */
     CONFIG_MAN,    /* --man: what the build makes holdfastd.1 of */
     CONFIG_VERSION /* --version */

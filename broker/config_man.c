@@ -29,6 +29,7 @@ void config_man(FILE *out)
                       "value]...");
     roff_example(out, "holdfastd --dev [--data DIR]");
     roff_example(out, "holdfastd --restore FILE --data DIR [--json]");
+    roff_example(out, "holdfastd --rescue --data DIR [--confirm] [--without-log] [--json]");
     roff_section(out, "DESCRIPTION");
     roff_text(out, "One of the nodes of a cluster, usually of three. It keeps every "
                    "message on its disk and on those of a majority before it confirms "
@@ -41,7 +42,15 @@ void config_man(FILE *out)
     roff_item(out, "--check-config", NULL, "check file and flags, and end");
     roff_item(out, "--restore", "FILE",
               "make the data directory, which must be empty, from a backup, and end");
-    roff_item(out, "--json", NULL, "print what --restore did as one JSON object");
+    roff_item(out, "--rescue", NULL,
+              "a majority is gone for good: make the data directory of the last survivor "
+              "that of a new cluster, and end; without --confirm only show what it holds "
+              "and what may be lost");
+    roff_item(out, "--confirm", NULL, "with --rescue: do it");
+    roff_item(out, "--without-log", NULL,
+              "with --rescue: of the state alone, because the log is damaged");
+    roff_item(out, "--json", NULL,
+              "print what --restore or --rescue did as one JSON object");
     roff_item(out, "--help, --version", NULL, "explain, and end");
     for (size_t i = 0; i < count; i++) {
         man_option(out, &options[i]);

@@ -32,8 +32,9 @@ int main(int argc, char **argv)
         return 0;
     }
     if (rc == HF_OK) {
-        rc = action == CONFIG_RESTORE ? config_offline(&config, &error)
-                                      : config_finish(&config, &error);
+        rc = action == CONFIG_RESTORE || action == CONFIG_RESCUE
+                 ? config_offline(&config, &error)
+                 : config_finish(&config, &error);
     }
     if (rc == HF_OK && action == CONFIG_CHECK) {
         rc = certificates_load(&config, &certificates, &error);
@@ -52,6 +53,9 @@ int main(int argc, char **argv)
     }
     if (action == CONFIG_RESTORE) {
         return offline_restore(&config);
+    }
+    if (action == CONFIG_RESCUE) {
+        return offline_rescue(&config);
     }
     return server_run(&config, argc, argv);
 }

@@ -1,4 +1,5 @@
-/* offline.c: restoring a backup, as holdfastd does it from the command line. */
+/* offline.c: restoring a backup and rescuing a last survivor, as holdfastd does them
+ * from the command line. */
 #include "broker/offline.h"
 
 #include "broker/log.h"
@@ -77,5 +78,86 @@ int offline_restore(const struct config *c)
         "a new cluster of\nitself alone; then start the other nodes with empty data "
         "directories and take them in\nwith `holdfast cluster add ID`.\n",
         c->data, b.cluster, id, b.index, b.term, b.node, when, digest);
+    return done();
+}
+
+/* ---- rescue ---- */
+
+static void tell_survivor(const struct config *c, const struct raftlog_rescue *a)
+{
+    if (a->resumed) {
+        printf("%s is in the middle of a rescue that was cut short.\n", c->data);
+        return;
+    }
+    printf("%s belongs to node %" PRIu64 " of the cluster \"%s\" (%016" PRIx64 ")",
+           c->data, a->node, a->cluster, a->cluster_id);
+    if (a->members[0] != '\0') {
+        printf(",\nwhose members were the nodes %s when it last heard", a->members);
+    }
+    printf(".\nIts saved state is at index %" PRIu64 ", term %" PRIu64
+           ": all of that was confirmed.\n",
+           a->applied, a->applied_term);
+    if (!c->without_log) {
+        printf("Its log goes on to index %" PRIu64 ", term %" PRIu64
+               " (the newest term it knew of: %" PRIu64
+               "):\nthat is kept, too; nobody can say any more whether all of it was "
+               "confirmed.\n",
+               a->last, a->last_term, a->term);
+    }
+    printf(
+        "What may be lost: everything that the others confirmed behind index %" PRIu64
+        "\nwithout this node: sends, acks and receives of clients that were told OK.\n",
+        a->last);
+}
+
+static void tell_rescue(const struct config *c, const struct raftlog_rescue *a)
+{
+    if (!a->done) {
+        printf(
+            "\nNothing was changed. If the other nodes, or their disks, can be had "
+            "back "
+            "in any way,\ndo that instead. Else add --confirm: this directory then "
+            "begins a new cluster, which\nthe old nodes can never join with their old "
+            "disks.\n");
+        return;
+    }
+    printf(
+        "\nRescued. %s holds that state for a new cluster of this node alone; what was "
+        "there before is\nin %s/%s. Start the node, empty the data directories of all "
+        "the others,\nstart them, and take each in with `holdfast cluster add ID`.\n",
+        c->data, c->data, a->kept);
+}
+
+static json_t *rescue_json(const struct config *c, const struct raftlog_rescue *a)
+{
+    char id[17];
+    char digest[17];
+
+    (void)snprintf(id, sizeof id, "%016" PRIx64, a->cluster_id);
+    (void)snprintf(digest, sizeof digest, "%016" PRIx64, a->digest);
+    return json_pack(
+        "{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s, s:s}",
+        "data", c->data, "node", (json_int_t)a->node, "cluster", a->cluster,
+        "cluster_id", id, "members", a->members, "applied", (json_int_t)a->applied,
+        "applied_term", (json_int_t)a->applied_term, "last", (json_int_t)a->last,
+        "last_term", (json_int_t)a->last_term, "term", (json_int_t)a->term, "resumed",
+        a->resumed, "done", a->done, "kept", a->kept, "digest", digest);
+}
+
+int offline_rescue(const struct config *c)
+{
+    struct raftlog_rescue about;
+    char why[WHY_BYTES] = "out of memory: free some: try again";
+
+    if (raftlog_rescue(c->data, c->confirm, !c->without_log, &about, why, sizeof why) !=
+        HF_OK) {
+        return refused(why);
+    }
+    if (c->json) {
+        print_json(rescue_json(c, &about));
+    } else {
+        tell_survivor(c, &about);
+        tell_rescue(c, &about);
+    }
     return done();
 }

@@ -17,6 +17,14 @@ static int64_t mono_ms(void)
     return clock_system()->mono_ms(clock_system()->ctx);
 }
 
+/* Does a know more than b? Who has no leader may belong to a cluster that is gone. */
+static bool knows_more(const struct hf_node *a, const struct hf_node *b)
+{
+    bool led = a->leader_id != 0;
+
+    return led != (b->leader_id != 0) ? led : a->applied > b->applied;
+}
+
 /* The node that knows the members best: the one with the newest applied state. */
 static const struct hf_node *best_informed(const struct hf_node *nodes, size_t count)
 {
@@ -24,11 +32,18 @@ static const struct hf_node *best_informed(const struct hf_node *nodes, size_t c
 
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].error.status == HF_OK &&
-            (best == NULL || nodes[i].applied > best->applied)) {
+            (best == NULL || knows_more(&nodes[i], best))) {
             best = &nodes[i];
         }
     }
     return best;
+}
+
+/* A member of another cluster of the same name, left behind by a rescue or a restore. */
+static bool is_foreign(const struct hf_node *n, const struct hf_node *best)
+{
+    return n->cluster_id != 0 && best->cluster_id != 0 &&
+           n->cluster_id != best->cluster_id;
 }
 
 /* A node that does not answer is known by its address only: the members tell its id. */
@@ -45,12 +60,16 @@ static void name_silent(struct hf_node *nodes, size_t count)
     }
 }
 
-static const char *role_of(const struct hf_node *nodes, size_t count, uint64_t id)
+static const char *role_of(const struct hf_node *nodes, size_t count,
+                           const struct hf_node *n)
 {
     const struct hf_node *best = best_informed(nodes, count);
 
+    if (best != NULL && is_foreign(n, best)) {
+        return "foreign";
+    }
     for (size_t i = 0; best != NULL && i < best->member_count; i++) {
-        if (best->members[i].node == id) {
+        if (best->members[i].node == n->node) {
             return format_role(best->members[i].role);
         }
     }
@@ -64,6 +83,9 @@ static bool is_member(const struct hf_node *nodes, size_t count, const struct hf
 
     if (best == NULL || best->member_count == 0) {
         return true; /* nobody knows */
+    }
+    if (is_foreign(n, best)) {
+        return false;
     }
     for (size_t i = 0; i < best->member_count; i++) {
         if (n->node != 0
@@ -277,7 +299,7 @@ static int show_nodes(struct tool *t, struct hf_node *nodes, size_t count, bool 
         print_summary(t, leader, agreement, answered, members);
     }
     for (size_t i = 0; i < count; i++) {
-        print_node(t, &nodes[i], role_of(nodes, count, nodes[i].node));
+        print_node(t, &nodes[i], role_of(nodes, count, &nodes[i]));
     }
     if (!t->json) {
         print_summary(t, leader, agreement, answered, members);

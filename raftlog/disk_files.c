@@ -518,3 +518,57 @@ int disk_files_free_bytes(const struct disk_files *f, uint64_t *out)
     *out = (uint64_t)vfs.f_bavail * vfs.f_frsize;
     return HF_OK;
 }
+
+/* ---- as a disk ---- */
+
+static int as_slot_read(void *ctx, enum disk_slot slot, int copy, void *data,
+                        size_t *len)
+{
+    return disk_files_slot_read(ctx, slot, copy, data, len);
+}
+
+static int as_slot_write(void *ctx, enum disk_slot slot, int copy, const void *data,
+                         size_t len)
+{
+    return disk_files_slot_write(ctx, slot, copy, data, len);
+}
+
+static int as_segments(void *ctx, uint32_t *first, uint32_t *last)
+{
+    return disk_files_segments(ctx, first, last);
+}
+
+static int as_load(void *ctx, uint32_t segment, uint8_t **data, size_t *len)
+{
+    return disk_files_load(ctx, segment, data, len);
+}
+
+static int as_truncate(void *ctx, uint32_t segment, uint64_t len)
+{
+    return disk_files_truncate(ctx, segment, len);
+}
+
+static int as_begin(void *ctx, uint32_t segment, const void *data, size_t len)
+{
+    return disk_files_begin(ctx, segment, data, len);
+}
+
+static void as_drop(void *ctx, uint32_t before)
+{
+    disk_files_drop(ctx, before);
+}
+
+struct disk disk_files_disk(struct disk_files *f)
+{
+    static const struct disk_ops ops = {
+        .slot_read = as_slot_read,
+        .slot_write = as_slot_write,
+        .segments = as_segments,
+        .segment_load = as_load,
+        .segment_truncate = as_truncate,
+        .segment_begin = as_begin,
+        .segments_drop = as_drop,
+    };
+
+    return (struct disk){.ops = &ops, .ctx = f};
+}

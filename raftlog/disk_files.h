@@ -22,6 +22,9 @@ int disk_files_open(struct disk_files *f, const char *dir, char *why, size_t siz
 /* The lock is given back here. */
 void disk_files_close(struct disk_files *f);
 
+/* The disk of a folder that nobody runs on: all but the asynchronous calls. */
+struct disk disk_files_disk(struct disk_files *f);
+
 /* As in disk.h. */
 int disk_files_slot_read(struct disk_files *f, enum disk_slot slot, int copy,
                          void *data, size_t *len);

@@ -132,8 +132,7 @@ static int identity_write(const struct disk *disk, struct identity *id)
     return HF_OK;
 }
 
-/* HF_E_MESSAGE_NOT_FOUND: neither copy was ever written. */
-static int identity_read(const struct disk *disk, struct identity *out)
+int identity_load(const struct disk *disk, struct identity *out)
 {
     uint8_t record[IDENTITY_RECORD_BYTES];
     struct identity id;
@@ -170,13 +169,6 @@ static int identity_read(const struct disk *disk, struct identity *out)
     return damaged ? HF_E_CORRUPT : HF_E_MESSAGE_NOT_FOUND;
 }
 
-bool identity_exists(const struct disk *disk)
-{
-    struct identity ignored;
-
-    return identity_read(disk, &ignored) != HF_E_MESSAGE_NOT_FOUND;
-}
-
 static int identity_make(const struct disk *disk, const char *cluster, uint64_t node,
                          struct identity *out)
 {
@@ -206,7 +198,7 @@ int identity_open(const struct disk *disk, const char *cluster, uint64_t node,
 
     CHECK(strlen(cluster) < IDENTITY_CLUSTER_BYTES);
 
-    rc = identity_read(disk, &id);
+    rc = identity_load(disk, &id);
     if (rc == HF_E_MESSAGE_NOT_FOUND) {
         rc = identity_make(disk, cluster, node, &id);
     }

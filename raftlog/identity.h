@@ -59,8 +59,9 @@ uint64_t identity_node_of(uint64_t raft_id);
 /* Of the cluster that these founded. Never 0. */
 uint64_t identity_cluster_id(const struct membership *founding);
 
-/* Is there a copy, damaged or not? */
-bool identity_exists(const struct disk *disk);
+/* The newest copy. HF_E_MESSAGE_NOT_FOUND: none was ever written. HF_E_CORRUPT: all that
+ * there are are damaged. */
+int identity_load(const struct disk *disk, struct identity *out);
 
 /* Read the identity of a disk, or make one (a fresh random disk id, BLANK) and write it
  * durably. HF_E_CONFLICT: the disk belongs to another cluster or node. HF_E_CORRUPT:

@@ -171,6 +171,7 @@ struct raftlog {
     int64_t member_ms; /* when some peer last answered that it is a member; INT64_MIN =
                           never */
     int64_t waiting_note_ms;
+    int64_t origin_ms; /* refused as of another cluster, without a leader, since; 0 = not */
     uint8_t refused[RAFTLOG_PEERS_MAX]; /* the last refusal of each configured peer */
 
     /* member.c */

@@ -1,6 +1,7 @@
 /* node_open.c: a start: directory, identity, state, machine, then the log if this disk
  * has one, then the network. What is refused is refused here, with a sentence. */
 #include "raftlog/node.h"
+#include "raftlog/rescue.h"
 
 #include "proto/check.h"
 
@@ -121,8 +122,9 @@ static void advertise(struct raftlog *r)
 static int check_nameless(struct raftlog *r, bool empty, char *why, size_t size)
 {
     struct disk disk = disk_posix_disk(r->disk);
+    struct identity ignored;
 
-    if (identity_exists(&disk) || (empty && !statedir_exists(r->config.dir))) {
+    if (identity_load(&disk, &ignored) != HF_E_MESSAGE_NOT_FOUND || (empty && !statedir_exists(r->config.dir))) {
         return HF_OK;
     }
     (void)snprintf(
@@ -202,6 +204,13 @@ static int open_seed(struct raftlog *r, struct seed *seed, char *why, size_t siz
 {
     int rc = seed_read(r->config.dir, seed);
 
+    if (rescue_is_due(r->config.dir)) {
+        (void)snprintf(why, size,
+                       "the data directory %s is in the middle of a rescue: run holdfastd "
+                       "--rescue --confirm --data %s again",
+                       r->config.dir, r->config.dir);
+        return HF_E_CONFLICT;
+    }
     if (rc == HF_E_MESSAGE_NOT_FOUND) {
         *seed = (struct seed){.index = 0};
         return HF_OK;

@@ -200,6 +200,31 @@ void raftlog_copy_end(struct raftlog_copy *c);
 int raftlog_restore(const char *file, const char *dir, struct raftlog_backup *about,
                     char *why, size_t size);
 
+/* What a last survivor holds, and what became of it. */
+struct raftlog_rescue {
+    uint64_t node;
+    char cluster[RAFTLOG_CLUSTER_NAME];
+    uint64_t cluster_id; /* of the old one; 0 = not known */
+    char members[128];   /* of the old one, as numbers, as far as the survivor knew */
+    uint64_t term;       /* the newest that it knew of; 0 = not looked at */
+    uint64_t applied, applied_term; /* of its state: confirmed for sure */
+    uint64_t last, last_term;       /* of its log: what is rescued */
+    bool resumed;    /* an earlier rescue was cut short: nothing above is filled */
+    bool done;       /* these two: when it was confirmed */
+    char kept[32];   /* the folder in `dir` with what was there before */
+    uint64_t digest; /* of the rescued state; 0 = resumed */
+};
+
+/* Make the only survivor's data directory that of the first node of a new cluster: the
+ * old one has lost its majority for good. Not `confirmed`: only look. with_log: the
+ * entries of its log above its state are applied, too; without it the log is not looked
+ * at (it is damaged). The new cluster is founded when the node is started next.
+ * HF_E_CONFLICT: another process has the directory, or this was done already.
+ * HF_E_CORRUPT, HF_E_NO_SPACE, HF_E_IO ... `why` says what and what to do; the directory
+ * is then as before, or a rescue that was decided has to be carried out again. */
+int raftlog_rescue(const char *dir, bool confirmed, bool with_log,
+                   struct raftlog_rescue *about, char *why, size_t size);
+
 /* ---- members (leader only) ----
  * HF_E_NOT_LEADER, HF_E_CONFLICT (retry), HF_E_INVALID_ARGUMENT with `why`. Done when
  * committed. */

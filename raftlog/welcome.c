@@ -16,6 +16,7 @@
 #define WAITING_NOTE_MS  10000
 #define WAITING_FIRST_MS 1500
 #define MEMBER_FRESH_MS  3000
+#define ORIGIN_NOTE_MS   3000
 #define REPORT_BYTES     10u
 #define REPORT_DISK_LOW  1u
 
@@ -506,14 +507,24 @@ static void on_closed(void *ctx, struct peer_link *l)
     }
 }
 
-/* A member of a cluster meets one of another: a majority was given up, and came back. */
+/* A member of one cluster meets a member of another one of its name: a majority was given
+ * up, and somebody came back. Who has no leader is the one that was left behind. */
 static void refused_origin(struct raftlog *r)
 {
-    node_note(r, RAFTLOG_ERROR,
-              "if that is the cluster that goes on, stop this node and remove its data "
-              "directory %s; started again it comes back as a new member: run "
-              "'holdfast cluster add %" PRIu64 "'",
-              r->config.dir, r->config.node);
+    int64_t now = node_mono(r);
+
+    if (r->driver == NULL || r->leader_id != 0) {
+        r->origin_ms = 0;
+    } else if (r->origin_ms == 0) {
+        r->origin_ms = now;
+    } else if (now - r->origin_ms >= ORIGIN_NOTE_MS) {
+        r->origin_ms = INT64_MAX; /* said once */
+        node_note(r, RAFTLOG_ERROR,
+                  "the other nodes are another cluster now, without this one: if that is "
+                  "the one that goes on, stop this node and remove its data directory %s; "
+                  "started again it waits for 'holdfast cluster add %" PRIu64 "'",
+                  r->config.dir, r->config.node);
+    }
 }
 
 static void on_refused(void *ctx, const struct handshake_peer *wanted,
@@ -528,12 +539,12 @@ static void on_refused(void *ctx, const struct handshake_peer *wanted,
                 node_note(r, RAFTLOG_WARN,
                           "node %" PRIu64 " at %s refuses this node: %s", wanted->node,
                           r->config.peers[i].address, handshake_text(status));
-                if (proven && status == HANDSHAKE_OTHER_ORIGIN) {
-                    refused_origin(r);
-                }
             }
             r->refused[i] = (uint8_t)status;
         }
+    }
+    if (proven && status == HANDSHAKE_OTHER_ORIGIN) {
+        refused_origin(r);
     }
     if (proven && status == HANDSHAKE_REMOVED && r->driver != NULL && !r->removed) {
         r->removed = true;

@@ -54,7 +54,7 @@ done
 
 if [ -n "$daemon" ]; then
     options=$("$daemon" --help | sed -n 's/^ *--\([a-z][a-z-]*\).*/\1/p' |
-        grep -vxE 'help|version|config|check-config|dev|restore|json' | sort -u)
+        grep -vxE 'help|version|config|check-config|dev|restore|rescue|confirm|without-log|json' | sort -u)
     [ -n "$options" ] || refuse "$daemon --help lists no option"
     for option in $options; do
         [ -r "docs/options/$option.md" ] || refuse "option --$option has no page docs/options/$option.md"

@@ -130,6 +130,29 @@ static void equals_and_yes_no_forms_work(void **state)
     assert_false(config.auto_rejoin);
 }
 
+/* What is done without running needs the data directory and nothing else; the file may
+ * name it. */
+static void what_is_done_offline_needs_only_the_data(void **state)
+{
+    enum config_action action;
+    const char *path = file_with("data = /there\n");
+
+    (void)state;
+    assert_int_equal(args(&action, 4, "--restore", "backup", "--config", path), HF_OK);
+    assert_int_equal(action, CONFIG_RESTORE);
+    assert_string_equal(config.restore, "backup");
+    assert_string_equal(config.data, "/there");
+    assert_int_equal(config_offline(&config, &error), HF_OK);
+    config_init(&config);
+    assert_int_equal(args(&action, 3, "--rescue", "--confirm", "--without-log"), HF_OK);
+    assert_int_equal(action, CONFIG_RESCUE);
+    assert_true(config.confirm);
+    assert_true(config.without_log);
+    assert_int_equal(config_offline(&config, &error), HF_E_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.remedy, "--data"));
+    assert_int_equal(args(&action, 1, "--restore"), HF_E_INVALID_ARGUMENT);
+}
+
 /* File, line, option, value, bounds and the way out are all in the sentence. */
 static void refusal_names_everything(void **state)
 {
@@ -421,6 +444,7 @@ int main(void)
         TEST(file_sets_values),
         TEST(flags_win_over_the_file_wherever_they_stand),
         TEST(equals_and_yes_no_forms_work),
+        TEST(what_is_done_offline_needs_only_the_data),
         TEST(refusal_names_everything),
         TEST(bounds_hold_at_their_edges),
         TEST(bad_values_are_refused),
