@@ -118,6 +118,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     const struct op_queue_set *op = &a->request->queue_set;
     struct queue_config config;
     struct queue *q;
+    bool takes_turns;
     bool regroup;
 
     if (check_set(m, op, &config, &a->reply->error) != HF_OK) {
@@ -127,6 +128,7 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     if (queue_config_differs(&q->config, &config) == QUEUE_ATTRIBUTES) {
         return;
     }
+    takes_turns = q->config.value[QUEUE_fair] == FAIR_NONE;
     regroup = q->groups != 0 &&
         (q->config.value[QUEUE_max_inflight_per_group] !=
              config.value[QUEUE_max_inflight_per_group] ||
@@ -136,6 +138,9 @@ void apply_queue_set(struct machine *m, const struct apply *a)
     if (regroup && !group_review_all(m, q)) {
         q->flags |= QUEUE_SWEEPING; /* its walk reviews the others */
         sweep_restart(m, q);
+    }
+    if (takes_turns) {
+        group_plain_turn(q);
     }
     place_settle_retention(m, q);
     acked_expect(m, q);

@@ -11,6 +11,7 @@
 #include "raftlog/bytes.h"
 #include "raftlog/consumer.h"
 #include "raftlog/due.h"
+#include "raftlog/group.h"
 #include "raftlog/lease.h"
 #include "raftlog/pause.h"
 #include "raftlog/once.h"
@@ -44,6 +45,26 @@ static bool due_now(struct machine *m, const struct queue *q, enum lane lane,
     return true;
 }
 
+/* Of a run the first counts as failed, whichever of its leases is found first. The
+ * cursor of `due` is on it then. */
+static bool first_of_run(struct machine *m, struct queue *q, uint64_t *id,
+                         struct slot *slot, uint32_t *budget)
+{
+    uint64_t found = *id;
+    int64_t deadline_ms = 0;
+    struct slice value;
+
+    spend(budget, group_first_lapsed(m, q, id, &deadline_ms) / 16);
+    if (*id == found) {
+        return true;
+    }
+    if (!due_find(m, q->number, LANE_LEASE, deadline_ms, *id, &value)) {
+        store_fail(m->store, HF_E_CORRUPT);
+        return false;
+    }
+    return place_slot(m, value, slot);
+}
+
 static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
 {
     const struct slice none = {NULL, 0};
@@ -63,6 +84,9 @@ static void fire_leases(struct machine *m, struct queue *q, uint32_t *budget)
             store_drop(m->store, TREE_DUE);
             spend(budget, 1 + place_sweep(m, q, id, &slot) / 16);
             continue;
+        }
+        if ((slot.flags & SLOT_GROUPED) != 0 && !first_of_run(m, q, &id, &slot, budget)) {
+            return;
         }
         place_drop(m, q, MESSAGE_LEASED);
         place = lease_end(m, q, id, &slot, LEASE_LAPSED, 0, none, 0);

@@ -5,6 +5,7 @@
 #include "proto/planted.h"
 #include "raftlog/bytes.h"
 #include "raftlog/due.h"
+#include "raftlog/lease.h"
 #include "raftlog/message.h"
 
 /* ---- keys and records ---- */
@@ -49,6 +50,7 @@ bool group_decode(const struct queue *q, struct slice value, struct group *out)
     }
     out->known = true;
     out->open = at[1] != 0;
+    out->in_turn = at[1] == 2;
     out->ready = bytes_get_u32(at + 4);
     out->leased = bytes_get_u32(at + 8);
     out->waiting = bytes_get_u32(at + 12);
@@ -101,7 +103,7 @@ static void number_it(struct machine *m, struct queue *q, struct group *g)
 
 static void write_record(struct machine *m, const struct queue *q, const struct group *g)
 {
-    uint8_t at[GROUP_RECORD_BYTES] = {1, g->open};
+    uint8_t at[GROUP_RECORD_BYTES] = {1, (uint8_t)(g->open + (g->open && g->in_turn))};
 
     bytes_put_u32(at + 4, g->ready);
     bytes_put_u32(at + 8, g->leased);
@@ -117,11 +119,17 @@ static void write_record(struct machine *m, const struct queue *q, const struct 
 
 /* ---- open and closed ---- */
 
+bool group_is_blocked(const struct queue *q, const struct group *g)
+{
+    return g->parked > 0 && q->config.value[QUEUE_on_group_dead] != GROUP_CONTINUES;
+}
+
 bool group_should_open(const struct queue *q, const struct group *g)
 {
     return g->ready > 0 && (g->waiting == 0 || PLANTED(group_overtaken)) &&
-           (int64_t)g->leased < q->config.value[QUEUE_max_inflight_per_group] &&
-           (g->parked == 0 || q->config.value[QUEUE_on_group_dead] == GROUP_CONTINUES);
+           ((int64_t)g->leased < q->config.value[QUEUE_max_inflight_per_group] ||
+            PLANTED(group_two_at_once)) &&
+           !group_is_blocked(q, g);
 }
 
 /* The first READY message of the group. */
@@ -176,8 +184,9 @@ static void settle(struct machine *m, struct queue *q, struct group *g)
         if (!find_head(m, q, g, &now)) {
             return;
         }
+        now.in_turn = fair;
         if (fair) {
-            now.head_at = g->open ? g->head_at : (int64_t)++q->turn;
+            now.head_at = g->open && g->in_turn ? g->head_at : (int64_t)++q->turn;
         }
     }
     if (now.open != g->open || now.head_id != g->head_id || now.head_at != g->head_at ||
@@ -198,6 +207,43 @@ static void settle(struct machine *m, struct queue *q, struct group *g)
         write_record(m, q, g);
     }
     queue_changed(&m->queues, q);
+}
+
+void group_plain_turn(struct queue *q)
+{
+    if (q->config.value[QUEUE_fair] != FAIR_NONE) {
+        q->plain_turn = ++q->turn;
+    }
+}
+
+void group_served(struct machine *m, struct queue *q, struct slice name)
+{
+    struct group g;
+
+    if (q->config.value[QUEUE_fair] == FAIR_NONE) {
+        return;
+    }
+    group_load(m, q, name, &g);
+    if (g.known && g.open) {
+        remove_head(m, q, &g);
+        g.head_at = (int64_t)++q->turn;
+        g.in_turn = true;
+        place_head(m, q, &g);
+        write_record(m, q, &g);
+        queue_changed(&m->queues, q);
+    }
+}
+
+int64_t group_head_position(struct machine *m, const struct queue *q, struct slice name)
+{
+    struct group head;
+    struct group g;
+
+    group_load(m, q, name, &g);
+    if (!g.known || !g.open || !g.in_turn) {
+        return g.head_at;
+    }
+    return find_head(m, q, &g, &head) ? head.head_at : 0;
 }
 
 void group_review(struct machine *m, struct queue *q, struct slice name)
@@ -367,9 +413,9 @@ void group_leave(struct machine *m, struct queue *q, enum message_state state,
 
 /* ---- runs ---- */
 
-/* The next message of the group that is leased, behind (position, id). */
+/* The next message of the group that is leased, behind (*position_ms, after). */
 static bool next_held(struct machine *m, const struct queue *q, const struct group *g,
-                      int64_t position_ms, uint64_t after, uint64_t *id,
+                      int64_t *position_ms, uint64_t after, uint64_t *id,
                       int64_t *deadline_ms)
 {
     uint8_t from[HELD_KEY_BYTES];
@@ -377,18 +423,19 @@ static bool next_held(struct machine *m, const struct queue *q, const struct gro
     struct slice value;
 
     if (!store_seek(m->store, TREE_HELD,
-                    held_key(from, q->number, g->number, position_ms, after + 1), &key,
+                    held_key(from, q->number, g->number, *position_ms, after + 1), &key,
                     &value) ||
         memcmp(key.data, from, 12) != 0 || value.len != 16) {
         return false;
     }
+    *position_ms = bytes_get_i64(key.data + 12);
     *id = bytes_get_u64(key.data + 20);
     *deadline_ms = bytes_get_i64(value.data + 8);
     return true;
 }
 
 void group_return_run(struct machine *m, struct queue *q, uint64_t id,
-                      const struct slot *slot)
+                      const struct slot *slot, bool undelivered)
 {
     const struct place ready = {.state = MESSAGE_READY};
     uint64_t other;
@@ -398,17 +445,26 @@ void group_return_run(struct machine *m, struct queue *q, uint64_t id,
     if (q->config.value[QUEUE_max_inflight_per_group] != 1 || !load_of(m, q, id, &g)) {
         return;
     }
-    while (g.known && next_held(m, q, &g, slot->position_ms, id, &other, &deadline_ms)) {
+    for (;;) {
+        int64_t position_ms = slot->position_ms;
         struct slice value;
         struct slot later;
 
+        if (!g.known || !next_held(m, q, &g, &position_ms, id, &other, &deadline_ms)) {
+            return;
+        }
         if (!due_find(m, q->number, LANE_LEASE, deadline_ms, other, &value) ||
             !place_slot(m, value, &later)) {
             store_fail(m->store, HF_E_CORRUPT);
             return;
         }
         place_drop(m, q, MESSAGE_LEASED);
-        later.deliveries -= later.deliveries > 0;
+        if (undelivered) {
+            lease_take_back(q, &later);
+        } else {
+            later.deliveries -= later.deliveries > 0;
+        }
+        later.failures += PLANTED(run_counted);
         later.flags &= (uint16_t)~SLOT_LAPSED;
         if (place_is_expired(m, q, &later)) {
             (void)place_expire(m, q, other, &later);
@@ -419,6 +475,32 @@ void group_return_run(struct machine *m, struct queue *q, uint64_t id,
             return;
         }
     }
+}
+
+uint32_t group_first_lapsed(struct machine *m, const struct queue *q, uint64_t *id,
+                            int64_t *deadline_ms)
+{
+    int64_t position_ms = 0;
+    uint64_t after = 0;
+    uint32_t seen = 0;
+    uint64_t other;
+    int64_t other_ms;
+    struct group g;
+
+    if (q->config.value[QUEUE_max_inflight_per_group] != 1 || !load_of(m, q, *id, &g)) {
+        return 0;
+    }
+    while (g.known &&
+           next_held(m, q, &g, &position_ms, after, &other, &other_ms)) {
+        seen++;
+        if (other_ms <= m->now_ms) {
+            *id = other;
+            *deadline_ms = other_ms;
+            break;
+        }
+        after = other;
+    }
+    return seen;
 }
 
 /* ---- retention ---- */

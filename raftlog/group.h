@@ -8,7 +8,7 @@
  *            the group u64, position i64, id u64; value: its slot
  *   `head`   key: queue u32, priority u32, at i64, id u64 of the first message of an
  *            open group; value: u64 floor, name of the group. `at` is its position, or
- *            with fair=group the turn of the group
+ *            with fair=group the turn of the group: from when it opened or was served
  *   `group`  key: queue u32, name: the record below; only while it holds anything
  *   `held`   key: queue u32, number u64, position i64, id u64 of a leased message;
  *            value: u64 floor, i64 its deadline
@@ -16,7 +16,8 @@
  *            tells its age to a purge. It finds the oldest for the retention.
  *
  * group record:
- *     0  u8 version = 1    1  u8 it is open    2  u16 reserved (0)
+ *     0  u8 version = 1    1  u8 1 = open, 2 = open and `at` is its turn
+ *     2  u16 reserved (0)
  *     4  u32 ready   8  u32 leased   12  u32 waiting for a retry   16  u32 parked
  *    20  u32 priority of its head    24  u64 number    32  u64 floor
  *    40  i64 at, of its head    48  u64 id of its head
@@ -47,6 +48,7 @@ struct group {
     uint32_t key_len;
     bool known; /* it has a record that counts */
     bool open;
+    bool in_turn; /* head_at is its turn */
     uint32_t ready, leased, waiting, parked;
     uint64_t number;
     uint32_t head_priority;
@@ -85,9 +87,14 @@ void group_leave(struct machine *m, struct queue *q, enum message_state state,
                  const struct group_exit *x);
 
 /* The attempt of one message of a run has ended and it is not gone: the later ones of
- * the run go back with it, uncounted. */
+ * the run go back with it, uncounted. `undelivered`: they did not arrive either. */
 void group_return_run(struct machine *m, struct queue *q, uint64_t id,
-                      const struct slot *slot);
+                      const struct slot *slot, bool undelivered);
+
+/* A lease of a run has ended: which one ends first, *id or an earlier one of its group that
+ * is over, too. Returns how many were looked at. */
+uint32_t group_first_lapsed(struct machine *m, const struct queue *q, uint64_t *id,
+                            int64_t *deadline_ms);
 
 /* May a message that is READY be leased again by who held it? */
 bool group_allows(struct machine *m, const struct queue *q, uint64_t id);
@@ -95,8 +102,17 @@ bool group_allows(struct machine *m, const struct queue *q, uint64_t id);
 /* How many of a group one receive may take that finds it open. */
 uint32_t group_room(const struct queue *q, const struct group *g);
 
+/* With fair: where the messages without a group stand among the groups. */
+void group_plain_turn(struct queue *q);
+/* With fair: one of the group was handed out, it goes to the end of the line. */
+void group_served(struct machine *m, struct queue *q, struct slice name);
+/* The position of the first message of an open group. */
+int64_t group_head_position(struct machine *m, const struct queue *q, struct slice name);
+
 /* Remove what is over its retention. */
 void group_expire(struct machine *m, struct queue *q, uint32_t *budget);
+/* A message of it is given up, and it waits for that. */
+bool group_is_blocked(const struct queue *q, const struct group *g);
 /* By its counts and the attributes of the queue. */
 bool group_should_open(const struct queue *q, const struct group *g);
 /* Open or close again by the present attributes. */

@@ -119,6 +119,15 @@ static enum dead_reason given_up(const struct queue *q, const struct slot *slot,
     return by_deliveries ? DEAD_DELIVERIES : DEAD_FAILURES;
 }
 
+void lease_take_back(struct queue *q, struct slot *slot)
+{
+    slot->deliveries -= slot->deliveries > 0;
+    q->received -= q->received > 0;
+    if (slot->deliveries == 0) {
+        slot->first_received_ms = 0;
+    }
+}
+
 static void count_end(struct queue *q, struct slot *slot, enum lease_end end,
                       struct slice reason)
 {
@@ -135,11 +144,7 @@ static void count_end(struct queue *q, struct slot *slot, enum lease_end end,
         slot_set_error(slot, slice_text("lease_expired"));
         break;
     case LEASE_UNDELIVERED:
-        slot->deliveries -= slot->deliveries > 0;
-        q->received -= q->received > 0;
-        if (slot->deliveries == 0) {
-            slot->first_received_ms = 0;
-        }
+        lease_take_back(q, slot);
         break;
     case LEASE_REJECTED:
     case LEASE_PARKED:
@@ -191,7 +196,7 @@ struct place lease_end(struct machine *m, struct queue *q, uint64_t id,
     }
     place_put(m, q, id, slot, place);
     if ((slot->flags & SLOT_GROUPED) != 0 && place.state != MESSAGE_PARKED) {
-        group_return_run(m, q, id, slot);
+        group_return_run(m, q, id, slot, end == LEASE_UNDELIVERED);
     }
     return place;
 }

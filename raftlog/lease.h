@@ -42,6 +42,9 @@ void lease_locate(struct machine *m, struct queue *q, const struct receipt *rece
 int64_t lease_claim(struct machine *m, struct queue *q, uint64_t id, struct slot *slot,
                     struct slice consumer, int64_t lease_ms, uint64_t session);
 
+/* A delivery that never reached anybody counts for nothing. */
+void lease_take_back(struct queue *q, struct slot *slot);
+
 enum lease_end {
     LEASE_FAILED,
     LEASE_RELEASED,

@@ -116,6 +116,9 @@ void place_put(struct machine *m, struct queue *q, uint64_t id, struct slot *slo
     switch (place.state) {
     case MESSAGE_READY:
         if ((slot->flags & SLOT_GROUPED) == 0) {
+            if (q->ready == q->grouped) {
+                group_plain_turn(q);
+            }
             store_put_late(
                 m->store, TREE_READY,
                 ready_key(key, q->number, slot->priority, slot->position_ms, id), value);

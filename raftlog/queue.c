@@ -58,6 +58,7 @@ static void hot_encode(const struct queue *q, uint8_t at[HOT_BYTES])
     bytes_put_u64(at + 176, q->turn);
     bytes_put_u64(at + 184, q->groups);
     bytes_put_u64(at + 192, q->acked_bytes);
+    bytes_put_u64(at + 200, q->plain_turn);
 }
 
 static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
@@ -81,6 +82,7 @@ static void hot_decode(struct queue *q, const uint8_t at[HOT_BYTES])
     q->turn = bytes_get_u64(at + 176);
     q->groups = bytes_get_u64(at + 184);
     q->acked_bytes = bytes_get_u64(at + 192);
+    q->plain_turn = bytes_get_u64(at + 200);
 }
 
 static size_t config_encode(const struct queue *q, uint8_t at[CONFIG_BYTES_MAX])

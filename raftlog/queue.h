@@ -15,8 +15,9 @@
  *        retention and sweeping; each a lower bound
  *   144  u64 salt of receipts
  *   152  u32 flags    156  u32 config version    160  u64 READY messages that have a
- *        group   168  u64 heads of open groups   176  u64 last turn   184  u64 groups   192  u64 bytes of acked
- *        messages   200  56 bytes reserved (0)
+ *        group   168  u64 heads of open groups   176  u64 last turn   184  u64 groups
+ *   192  u64 bytes of acked messages   200  u64 turn of the messages without a group
+ *   208  48 bytes reserved (0)
  *
  * qconf record: u16 version 1, then {u16 attribute number, u16 length, value} in
  * rising order; number 0 is the name, the others are i64 or text. All attributes are
@@ -54,7 +55,7 @@ struct queue {
     uint64_t ready, leased, scheduled, parked, acked, bytes;
     uint64_t sent, received, acked_total, failed, dead_lettered, expired, purged;
     uint64_t floor_id;
-    uint64_t grouped, heads, turn, groups; /* group.h */
+    uint64_t grouped, heads, turn, plain_turn, groups; /* group.h */
     uint64_t acked_bytes;
     int64_t earliest_ms[LANES]; /* by lane; INT64_MAX = none. LANE_CHORE: retention */
     uint64_t salt;

@@ -110,6 +110,9 @@ static bool take_here(struct taking *t, struct queue *q, struct slice key,
     }
     t->bytes += claim->slot.bytes;
     t->full = t->bytes >= LIMIT_BATCH_BYTES;
+    if ((claim->slot.flags & SLOT_GROUPED) == 0) {
+        group_plain_turn(q);
+    }
     claim->queue = q;
     place_drop(t->m, q, MESSAGE_READY);
     claim->deadline_ms = lease_claim(t->m, q, claim->id, &claim->slot,
@@ -154,67 +157,123 @@ struct first {
     uint64_t id;
 };
 
-/* What a message counts as when waiting makes it rise. */
-static int64_t risen(const struct machine *m, const struct queue *q, uint32_t priority,
-                     int64_t position_ms)
+static bool is_fair(const struct queue *q)
 {
-    int64_t step = q->config.value[QUEUE_priority_aging];
-    int64_t waited = m->now_ms - position_ms;
-
-    return step == 0 || waited <= 0 ? priority : (int64_t)priority - waited / step;
+    return q->config.value[QUEUE_fair] != FAIR_NONE;
 }
 
-static bool goes_before(const struct machine *m, const struct queue *q,
-                        const struct first *a, const struct first *b)
+/* Where it stands among those of its priority. */
+static bool has_turn_before(const struct queue *q, const struct first *a,
+                            const struct first *b)
 {
-    bool fair = q->config.value[QUEUE_fair] != FAIR_NONE;
+    if (is_fair(q) && (a->is_head || b->is_head)) {
+        int64_t x = a->is_head ? a->at : (int64_t)q->plain_turn;
+        int64_t y = b->is_head ? b->at : (int64_t)q->plain_turn;
+
+        return x < y;
+    }
+    return a->at != b->at ? a->at < b->at : a->id < b->id;
+}
+
+/* The name of the group that a head stands for; false: the head is left over from before
+ * a purge. */
+static bool name_of(struct machine *m, const struct queue *q, const struct first *head,
+                    uint8_t copy[LIMIT_GROUP], struct slice *name)
+{
+    uint8_t at[READY_KEY_BYTES];
+    struct slice value;
+
+    if (!store_get(m->store, TREE_HEAD,
+                   ready_key(at, q->number, head->priority, head->at, head->id),
+                   &value) ||
+        value.len <= 8 || value.len > 8 + LIMIT_GROUP) {
+        return false;
+    }
+    memcpy(copy, value.data + 8, value.len - 8);
+    *name = slice_of(copy, value.len - 8);
+    return true;
+}
+
+/* What a message counts as when waiting makes it rise. */
+static int64_t risen(struct machine *m, const struct queue *q, const struct first *one)
+{
+    int64_t step = q->config.value[QUEUE_priority_aging];
+    int64_t position_ms = one->at;
+    uint8_t copy[LIMIT_GROUP];
+    struct slice name;
+
+    if (step == 0) {
+        return one->priority;
+    }
+    if (is_fair(q) && one->is_head && name_of(m, q, one, copy, &name)) {
+        position_ms = group_head_position(m, q, name);
+    }
+    return position_ms >= m->now_ms
+               ? one->priority
+               : (int64_t)one->priority - (m->now_ms - position_ms) / step;
+}
+
+/* Of two that are the first of their priorities. */
+static bool goes_before(struct machine *m, const struct queue *q, const struct first *a,
+                        const struct first *b)
+{
     int64_t x;
     int64_t y;
 
     if (!a->found || !b->found) {
         return a->found;
     }
-    x = fair ? a->priority : risen(m, q, a->priority, a->at);
-    y = fair ? b->priority : risen(m, q, b->priority, b->at);
-    if (x != y) {
-        return x < y;
-    }
-    if (fair) {
-        return a->is_head && !b->is_head; /* those without a group come after a round */
-    }
-    return a->at != b->at ? a->at < b->at : a->id < b->id;
+    x = risen(m, q, a);
+    y = risen(m, q, b);
+    return x != y ? x < y : has_turn_before(q, a, b);
 }
 
-/* The first entry of a tree of the line, or with aging the one that has risen most. */
-static void find_first(const struct machine *m, const struct queue *q,
-                       enum store_tree tree, struct first *best)
+/* The first entry of a tree of the line, from a priority on. */
+static struct first first_from(struct machine *m, const struct queue *q,
+                               enum store_tree tree, uint32_t priority)
 {
-    bool aging = q->config.value[QUEUE_priority_aging] != 0;
-    uint64_t priority = 0;
+    struct first one = {.is_head = tree == TREE_HEAD};
+    uint8_t from[READY_KEY_BYTES];
+    struct slice key;
+    struct slice value;
 
-    best->found = false;
-    do {
-        struct first one = {.is_head = tree == TREE_HEAD};
-        uint8_t from[READY_KEY_BYTES];
-        struct slice key;
-        struct slice value;
-
-        one.found =
-            store_seek(m->store, tree,
-                       ready_key(from, q->number, (uint32_t)priority, 0, 0), &key,
-                       &value) &&
-            bytes_get_u32(key.data) == q->number;
-        if (!one.found) {
-            return;
-        }
+    if (store_seek(m->store, tree, ready_key(from, q->number, priority, 0, 0), &key,
+                   &value) &&
+        bytes_get_u32(key.data) == q->number) {
+        one.found = true;
         one.priority = bytes_get_u32(key.data + 4);
         one.at = bytes_get_i64(key.data + 8);
         one.id = bytes_get_u64(key.data + 16);
-        if (goes_before(m, q, &one, best)) {
-            *best = one;
+    }
+    return one;
+}
+
+/* Of each priority it is one's turn; with aging the one that has risen most of these. */
+static struct first find_first(struct machine *m, const struct queue *q)
+{
+    bool aging = q->config.value[QUEUE_priority_aging] != 0;
+    struct first best = {.found = false};
+    uint64_t priority = 0;
+
+    do {
+        struct first plain = first_from(m, q, TREE_READY, (uint32_t)priority);
+        struct first head = first_from(m, q, TREE_HEAD, (uint32_t)priority);
+        struct first one = plain;
+
+        if (head.found &&
+            (!plain.found || head.priority < plain.priority ||
+             (head.priority == plain.priority && has_turn_before(q, &head, &plain)))) {
+            one = head;
+        }
+        if (!one.found) {
+            break;
+        }
+        if (goes_before(m, q, &one, &best)) {
+            best = one;
         }
         priority = (uint64_t)one.priority + 1;
     } while (aging && priority <= UINT32_MAX);
+    return best;
 }
 
 /* A run of one group: from its head on. */
@@ -224,21 +283,20 @@ static void take_run(struct taking *t, struct queue *q, const struct first *head
     uint32_t begin = t->count;
     uint8_t from[GROUPED_KEY_BYTES];
     uint8_t at[READY_KEY_BYTES];
-    uint8_t name[LIMIT_GROUP];
+    uint8_t copy[LIMIT_GROUP];
+    struct slice name;
     struct slice key;
     struct slice value;
     struct group g = {.known = false};
     uint64_t room;
 
-    if (store_get(t->m->store, TREE_HEAD,
-                  ready_key(at, q->number, head->priority, head->at, head->id), &value) &&
-        value.len > 8 && value.len <= 8 + LIMIT_GROUP) {
-        memcpy(name, value.data + 8, value.len - 8);
-        group_load(t->m, q, slice_of(name, value.len - 8), &g);
+    if (name_of(t->m, q, head, copy, &name)) {
+        group_load(t->m, q, name, &g);
     }
     if (!g.known || !g.open || g.head_id != head->id) {
-        /* Left over from before a purge. */
-        (void)store_delete(t->m->store, TREE_HEAD, slice_of(at, sizeof at));
+        (void)store_delete(
+            t->m->store, TREE_HEAD,
+            ready_key(at, q->number, head->priority, head->at, head->id));
         t->removed++;
         return;
     }
@@ -247,8 +305,22 @@ static void take_run(struct taking *t, struct queue *q, const struct first *head
     while (may_go_on(t) && t->count - begin < room &&
            store_seek(t->m->store, TREE_READY,
                       grouped_key(from, q->number, g.number, 0, 0), &key, &value) &&
-           key.len == GROUPED_KEY_BYTES && memcmp(key.data, from, 12) == 0 &&
-           take_here(t, q, key, value)) {
+           key.len == GROUPED_KEY_BYTES && memcmp(key.data, from, 12) == 0) {
+        uint32_t removed = t->removed;
+
+        if (!take_here(t, q, key, value)) {
+            break;
+        }
+        if (t->removed != removed) {
+            /* One that expired may be parked here, and hold its group. */
+            group_load(t->m, q, name, &g);
+            if (!g.known || group_is_blocked(q, &g)) {
+                break;
+            }
+        }
+    }
+    if (t->count != begin) {
+        group_served(t->m, q, name);
     }
 }
 
@@ -258,27 +330,22 @@ static void take_ordered(struct taking *t, struct queue *q, uint64_t limit)
     uint32_t begin = t->count;
 
     while (may_go_on(t) && t->count - begin < limit) {
-        struct first plain;
-        struct first head;
+        struct first first = find_first(t->m, q);
+        uint8_t at[READY_KEY_BYTES];
+        struct slice key;
+        struct slice value;
 
-        find_first(t->m, q, TREE_READY, &plain);
-        find_first(t->m, q, TREE_HEAD, &head);
-        if (!plain.found && !head.found) {
+        if (!first.found) {
             return;
         }
-        if (goes_before(t->m, q, &head, &plain)) {
-            take_run(t, q, &head, limit - (t->count - begin));
-        } else {
-            uint8_t at[READY_KEY_BYTES];
-            struct slice key;
-            struct slice value;
-
-            if (!store_seek(t->m->store, TREE_READY,
-                            ready_key(at, q->number, plain.priority, plain.at, plain.id),
-                            &key, &value) ||
-                !take_here(t, q, key, value)) {
-                return;
-            }
+        if (first.is_head) {
+            take_run(t, q, &first, limit - (t->count - begin));
+        } else if (!store_seek(t->m->store, TREE_READY,
+                               ready_key(at, q->number, first.priority, first.at,
+                                         first.id),
+                               &key, &value) ||
+                   !take_here(t, q, key, value)) {
+            return;
         }
     }
 }

@@ -4,6 +4,7 @@
 #include "proto/check.h"
 #include "raftlog/bytes.h"
 #include "raftlog/dead_letter.h"
+#include "raftlog/due.h"
 #include "raftlog/filter.h"
 #include "raftlog/group.h"
 #include "raftlog/pause.h"
@@ -38,7 +39,7 @@ struct redrive {
     int64_t started_ms, ended_ms, due_ms, paced_ms;
     uint64_t credit;
     bool grouped;  /* the messages with groups, which come last */
-    uint64_t line; /* priority, or number of the group */
+    uint64_t line; /* priority; of those with groups 0 */
     int64_t position_ms;
     uint64_t id;
     uint8_t source_len, target_len;
@@ -453,6 +454,16 @@ static struct queue *target_of(struct machine *m, struct redrive *r, uint64_t id
     return to;
 }
 
+/* A READY message of the source, with its slot. */
+struct ready {
+    bool grouped;
+    bool left_over; /* its chore, that is, of one that was purged */
+    uint64_t line;  /* priority; 0 with a group */
+    int64_t position_ms;
+    uint64_t id;
+    struct slice value;
+};
+
 /* A message of the source under the cursor of `ready`. Returns what it cost. */
 static uint32_t take(struct machine *m, struct redrive *r, struct queue *q, uint64_t id,
                      struct slot *slot)
@@ -528,30 +539,58 @@ static bool at_limit(const struct redrive *r)
     return r->limit != 0 && r->matched - r->failed >= r->limit;
 }
 
-/* The cursor of `ready` on the next entry of the source. */
-static bool seek_next(struct machine *m, struct redrive *r, const struct queue *q,
-                      struct slice *key, struct slice *value)
+/* The next of the source that has a group, in the order of their positions: a group may
+ * be made anew meanwhile, the place of a message stays. The cursor of `ready` is on it,
+ * or where nothing is when a purge left only its chore. */
+static bool seek_grouped(struct machine *m, const struct redrive *r,
+                         const struct queue *q, struct ready *out)
 {
-    uint8_t from[GROUPED_KEY_BYTES];
+    int64_t from_ms = r->grouped ? r->position_ms : 0;
+    uint64_t from_id = r->grouped ? r->id : 0;
+    uint8_t key[GROUPED_KEY_BYTES];
+    struct slice found;
+    struct slice chore;
+
+    if (q->grouped == 0 || !due_first(m, q->number, LANE_CHORE, from_ms, from_id,
+                                      &out->position_ms, &out->id, &chore)) {
+        return false;
+    }
+    out->grouped = true;
+    out->line = 0;
+    out->left_over = chore.len != 8 || bytes_get_u64(chore.data) < q->floor_id;
+    if (out->left_over) {
+        return true;
+    }
+    if (!group_find_ready(m, q, out->id, out->position_ms, key) ||
+        !store_seek(m->store, TREE_READY, slice_of(key, sizeof key), &found,
+                    &out->value) ||
+        !slice_equal(found, slice_of(key, sizeof key))) {
+        store_fail(m->store, HF_E_CORRUPT);
+        return false;
+    }
+    return true;
+}
+
+/* The next of the source, those with groups last. */
+static bool seek_next(struct machine *m, const struct redrive *r, const struct queue *q,
+                      struct ready *out)
+{
+    uint8_t from[READY_KEY_BYTES];
+    struct slice key;
 
     if (!r->grouped &&
         store_seek(m->store, TREE_READY,
                    ready_key(from, q->number, (uint32_t)r->line, r->position_ms, r->id),
-                   key, value) &&
-        key->len == READY_KEY_BYTES && bytes_get_u32(key->data) == q->number) {
+                   &key, &out->value) &&
+        key.len == READY_KEY_BYTES && bytes_get_u32(key.data) == q->number) {
+        out->line = bytes_get_u32(key.data + 4);
+        out->position_ms = bytes_get_i64(key.data + 8);
+        out->id = bytes_get_u64(key.data + 16);
+        out->grouped = false;
+        out->left_over = false;
         return true;
     }
-    if (!r->grouped) {
-        r->grouped = true;
-        r->line = 0;
-        r->position_ms = 0;
-        r->id = 0;
-    }
-    return store_seek(m->store, TREE_READY,
-                      grouped_key(from, q->number, r->line, r->position_ms, r->id), key,
-                      value) &&
-           key->len == GROUPED_KEY_BYTES &&
-           bytes_get_u32(key->data) == (q->number | GROUPED_BIT);
+    return seek_grouped(m, r, q, out);
 }
 
 /* One message of the source, from the cursor on. False: there is none, or the task may
@@ -559,34 +598,35 @@ static bool seek_next(struct machine *m, struct redrive *r, const struct queue *
 static bool step(struct machine *m, struct redrive *r, struct queue *q, uint32_t *cost,
                  bool *end)
 {
-    struct slice key;
-    struct slice value;
+    struct ready next;
     struct slot slot;
-    uint64_t id;
 
     *cost = 1;
     *end = true;
-    if (at_limit(r) || !seek_next(m, r, q, &key, &value) ||
-        !place_slot(m, value, &slot)) {
+    if (at_limit(r) || !seek_next(m, r, q, &next) ||
+        (!next.left_over && !place_slot(m, next.value, &slot))) {
         return false;
     }
     *end = false;
     if (is_paced(r) && r->credit < MESSAGE) {
         return false;
     }
-    id = bytes_get_u64(key.data + key.len - 8);
-    r->line = r->grouped ? bytes_get_u64(key.data + 4) : bytes_get_u32(key.data + 4);
-    r->position_ms = bytes_get_i64(key.data + key.len - 16);
-    r->id = id + 1; /* ids end long before the last number */
-    if (place_is_purged(q, id, &slot)) {
+    r->grouped = next.grouped;
+    r->line = next.line;
+    r->position_ms = next.position_ms;
+    r->id = next.id + 1; /* ids end long before the last number */
+    if (next.left_over) {
+        return true;
+    }
+    if (place_is_purged(q, next.id, &slot)) {
         store_drop(m->store, TREE_READY);
-        *cost += place_sweep(m, q, id, &slot) / 16;
+        *cost += place_sweep(m, q, next.id, &slot) / 16;
     } else if (place_is_expired(m, q, &slot)) {
         place_drop(m, q, MESSAGE_READY);
-        *cost += place_expire(m, q, id, &slot) / 16;
-    } else if ((slot.arrival != 0 ? slot.arrival : id) < r->before &&
-               is_wanted(m, r, id)) {
-        *cost = take(m, r, q, id, &slot);
+        *cost += place_expire(m, q, next.id, &slot) / 16;
+    } else if ((slot.arrival != 0 ? slot.arrival : next.id) < r->before &&
+               is_wanted(m, r, next.id)) {
+        *cost = take(m, r, q, next.id, &slot);
         r->credit -= is_paced(r) ? MESSAGE : 0;
     }
     return true;

@@ -4,9 +4,8 @@
  *   RUNNING <-> PAUSED        RUNNING -> DONE | FAILED        both -> CANCELLED
  *
  * A task walks the READY messages of its source once, in the order they stand in, then
- * those with groups, one group after the other, and
- * takes those that were there when it was started. It takes its steps in FIRE of queue
- * 0: how many messages it may take by now is reckoned from the stamps, where it is and
+ * those with groups in the order of their positions, and takes those that were there
+ * when it was started. It takes its steps in FIRE of queue 0: how many messages it may take by now is reckoned from the stamps, where it is and
  * what came of it is stored, so that another leader goes on where the last one was. A
  * message that cannot be brought (its target is deleted, or full) stays where it is and
  * is counted as failed.
@@ -22,7 +21,7 @@
  *    72  i64 due: when it takes its next step (RUNNING)
  *    80  i64 paced: when the credit was reckoned    88  u64 credit, in thousandths of a
  *        message (rate only)
- *    96  u64 priority (or number of the group), i64 position, u64 id: where in the
+ *    96  u64 priority (0 with groups), i64 position, u64 id: where in the
  *        source it goes on
  *   120  u8 length of the source's name, u8 of the target's, u16 of the filter, u16 of
  *        the last error; then these four

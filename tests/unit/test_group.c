@@ -1,4 +1,5 @@
-/* test_group.c: order within a group, runs, what closes a group and what opens it. */
+/* test_group.c: order within a group, runs, what closes a group and what opens it. Whose
+ * turn it is among groups: test_fair.c. */
 #include "tests/lib/rig.h"
 
 #include <setjmp.h>
@@ -282,41 +283,6 @@ static void a_dead_message_blocks_where_asked(void **state)
     assert_string_equal(take(r, 10, NULL), "12");
 }
 
-static void fair_takes_turns(void **state)
-{
-    struct rig *r = *state;
-
-    assert_int_equal(rig_set_text(r, "q", "fair", "group"), HF_OK);
-    for (int i = 0; i < 4; i++) {
-        put(r, "g", "g");
-    }
-    put(r, "h", "h");
-    put(r, "i", "i");
-    assert_string_equal(take(r, 10, NULL), "ghi");
-}
-
-/* A group that was served goes to the end of the line. */
-static void fair_is_fair_over_many_receives(void **state)
-{
-    struct rig *r = *state;
-    struct op_receive_reply *got;
-    char seen[13];
-
-    assert_int_equal(rig_set_text(r, "q", "fair", "group"), HF_OK);
-    for (int i = 0; i < 8; i++) {
-        put(r, "g", "g");
-    }
-    for (int i = 0; i < 4; i++) {
-        put(r, "h", "h");
-    }
-    for (int i = 0; i < 12; i++) {
-        seen[i] = take(r, 1, &got)[0];
-        settle(r, SETTLE_ACK, &got->messages[0], -1);
-    }
-    seen[12] = '\0';
-    assert_string_equal(seen, "ghghghghgggg");
-}
-
 static void priority_is_that_of_the_head(void **state)
 {
     struct rig *r = *state;
@@ -341,26 +307,6 @@ static void scheduled_messages_join_when_due(void **state)
     assert_string_equal(take(r, 1, NULL), "");
     settle(r, SETTLE_ACK, &got->messages[0], -1);
     assert_string_equal(take(r, 1, NULL), "2");
-}
-
-static void o12_waiting_makes_a_message_rise(void **state)
-{
-    struct rig *r = *state;
-
-    assert_int_equal(rig_set(r, "q", "priority_aging", 1000), HF_OK);
-    send_with(r, NULL, "l", 9, 0);
-    for (int i = 0; i < 20; i++) {
-        struct op_receive_reply *got;
-
-        r->now_ms += 500;
-        send_with(r, NULL, "h", 1, 0);
-        if (take(r, 1, &got)[0] == 'l') {
-            assert_true(i >= 15);
-            return;
-        }
-        settle(r, SETTLE_ACK, &got->messages[0], -1);
-    }
-    fail_msg("the low one never had its turn");
 }
 
 static void retention_reaches_grouped_messages(void **state)
@@ -459,6 +405,186 @@ static void plain_messages_pay_nothing(void **state)
     assert_int_equal(machine_store_writes(r->machine) - before, 6);
 }
 
+/* A run that did not arrive counts for nothing, none of it. */
+static void an_undelivered_run_is_taken_back(void **state)
+{
+    struct rig *r = *state;
+    struct op_request request = {.op = OP_SETTLE};
+    struct op_settle_entry entries[2] = {{.delay.set = false}};
+    struct op_receive_reply *got;
+
+    put(r, "g", "1");
+    put(r, "g", "2");
+    assert_string_equal(take(r, 2, &got), "12");
+    for (int i = 0; i < 2; i++) {
+        entries[i].receipt = got->messages[i].receipt;
+    }
+    request.settle = (struct op_settle){.queue = slice_text("q"),
+                                        .kind = SETTLE_RELEASE,
+                                        .entries = entries,
+                                        .count = 2,
+                                        .undelivered = true};
+    assert_int_equal(rig_apply(r, &request)->error.status, HF_OK);
+    rig_verify(r);
+    assert_int_equal(rig_stats(r, "q")->received, 0);
+    assert_int_equal(rig_stats(r, "q")->ready, 2);
+    got = rig_peek(r, "q", MESSAGE_READY, 10);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(got->messages[i].deliveries, 0);
+        assert_int_equal(got->messages[i].first_received_at, 0);
+    }
+}
+
+/* Ids need not be in the order of the group: of a run whose lease ends its first message
+ * counts as failed, not the one that is found first. */
+static void a_lapsed_run_counts_for_its_first(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+
+    send_with(r, "g", "3", 0, 3000);
+    send_with(r, "g", "2", 0, 2000);
+    send_with(r, "g", "1", 0, 1000);
+    r->now_ms += 3000;
+    (void)rig_fire_due(r);
+    got = rig_receive_for(r, "q", 3, 1000);
+    assert_int_equal(got->count, 3);
+    r->now_ms += 1000;
+    (void)rig_fire_due(r);
+    assert_int_equal(rig_stats(r, "q")->failed, 1);
+    assert_string_equal(take(r, 3, &got), "123");
+    assert_int_equal(got->messages[0].failures, 1);
+    assert_int_equal(got->messages[1].failures, 0);
+    assert_int_equal(got->messages[2].failures, 0);
+}
+
+/* One that expires on the way to the receiver and has to be parked holds its group. */
+static void a_run_ends_where_its_group_is_blocked(void **state)
+{
+    struct rig *r = *state;
+    struct op_send_entry entry = {.body = slice_text("1"), .group = slice_text("g")};
+    struct op_request send = {.op = OP_SEND};
+
+    assert_int_equal(rig_create_with(r, "dead", "max_messages", 1ll, NULL), HF_OK);
+    (void)rig_send(r, "dead", "x");
+    assert_int_equal(rig_set_text(r, "q", "dead_letter", "dead"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_expire", "dead_letter"), HF_OK);
+    assert_int_equal(rig_set_text(r, "q", "on_group_dead", "block"), HF_OK);
+    entry.ttl = (struct optional_ms){true, 1000};
+    send.send = (struct op_send){
+        .queue = slice_text("q"), .entries = &entry, .count = 1};
+    assert_int_equal(rig_apply(r, &send)->error.status, HF_OK);
+    put(r, "g", "2");
+    r->now_ms += 1000;
+    assert_string_equal(take(r, 10, NULL), "");
+    assert_int_equal(rig_stats(r, "q")->parked, 1);
+}
+
+/* ---- redrives ---- */
+
+static struct op_redrive_info *redrive(struct rig *r, const char *target, uint32_t rate)
+{
+    struct op_request request = {.op = OP_REDRIVE_START};
+    struct op_reply *reply;
+
+    request.redrive_start.queue = slice_text("q");
+    request.redrive_start.target = slice_text(target);
+    request.redrive_start.rate = rate;
+    reply = rig_apply(r, &request);
+    assert_int_equal(reply->error.status, HF_OK);
+    return &reply->redrive_list.redrives[0];
+}
+
+static struct op_redrive_info *show_redrive(struct rig *r, uint64_t number)
+{
+    struct op_redrive_list op = {.redrive = number};
+    struct op_reply *reply = arena_get(&r->arena, sizeof *reply);
+
+    assert_non_null(reply);
+    machine_redrive_list(r->machine, &op, &r->arena, reply);
+    assert_int_equal(reply->redrive_list.count, 1);
+    return &reply->redrive_list.redrives[0];
+}
+
+/* Messages with groups come along, each group in its order, behind the others. */
+static void groups_come_along(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    uint64_t number;
+
+    assert_int_equal(rig_create(r, "t"), HF_OK);
+    put(r, "g", "1");
+    put(r, "h", "a");
+    put(r, NULL, "x");
+    put(r, "g", "2");
+    put(r, "h", "b");
+    number = redrive(r, "t", 0)->redrive;
+    r->now_ms += 1;
+    (void)rig_fire_due(r);
+    rig_verify(r);
+    assert_int_equal(show_redrive(r, number)->state, REDRIVE_DONE);
+    assert_int_equal(show_redrive(r, number)->moved, 5);
+    assert_int_equal(ready(r), 0);
+    got = rig_receive(r, "t", 10);
+    assert_int_equal(got->count, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(got->messages[i].body.data[0], "12abx"[i]);
+    }
+}
+
+/* A group that is made anew, because its only message was out for a moment, is not
+ * walked again. */
+static void a_redrive_looks_at_a_message_once(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    uint64_t number;
+
+    assert_int_equal(rig_create_with(r, "t", "max_messages", 1ll, NULL), HF_OK);
+    (void)rig_send(r, "t", "x");
+    put(r, "g", "1");
+    put(r, "h", "a");
+    number = redrive(r, "t", 1)->redrive;
+    (void)rig_fire_due(r);
+    assert_int_equal(show_redrive(r, number)->matched, 1);
+    assert_string_equal(take(r, 1, &got), "1");
+    settle(r, SETTLE_RELEASE, &got->messages[0], 0);
+    for (int i = 0; i < 3; i++) {
+        r->now_ms += 1000;
+        (void)rig_fire_due(r);
+    }
+    assert_int_equal(show_redrive(r, number)->state, REDRIVE_DONE);
+    assert_int_equal(show_redrive(r, number)->matched, 2);
+    assert_int_equal(show_redrive(r, number)->failed, 2);
+}
+
+/* Having looked ahead to the groups is not having come to them: what stands before them
+ * by then is taken. */
+static void a_redrive_takes_what_comes_back_before_the_groups(void **state)
+{
+    struct rig *r = *state;
+    struct op_receive_reply *got;
+    uint64_t number;
+
+    assert_int_equal(rig_create(r, "t"), HF_OK);
+    put(r, NULL, "x");
+    put(r, NULL, "y");
+    put(r, "g", "1");
+    got = rig_receive(r, "q", 2);
+    settle(r, SETTLE_RELEASE, &got->messages[0], 0);
+    number = redrive(r, "t", 1)->redrive;
+    (void)rig_fire_due(r);
+    assert_int_equal(show_redrive(r, number)->moved, 1); /* x, and no credit is left */
+    settle(r, SETTLE_RELEASE, &got->messages[1], 0);
+    for (int i = 0; i < 3; i++) {
+        r->now_ms += 1000;
+        (void)rig_fire_due(r);
+    }
+    assert_int_equal(show_redrive(r, number)->moved, 3);
+    assert_int_equal(rig_stats(r, "t")->ready, 3);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -473,16 +599,19 @@ int main(void)
         T(failing_one_returns_the_rest_of_the_run),
         T(several_leases_of_a_group),
         T(a_dead_message_blocks_where_asked),
-        T(fair_takes_turns),
-        T(fair_is_fair_over_many_receives),
         T(priority_is_that_of_the_head),
         T(scheduled_messages_join_when_due),
-        T(o12_waiting_makes_a_message_rise),
         T(retention_reaches_grouped_messages),
         T(deletion_leaves_nothing),
         T(late_extension),
         T(peek_shows_all_that_is_ready),
         T(plain_messages_pay_nothing),
+        T(an_undelivered_run_is_taken_back),
+        T(a_lapsed_run_counts_for_its_first),
+        T(a_run_ends_where_its_group_is_blocked),
+        T(groups_come_along),
+        T(a_redrive_looks_at_a_message_once),
+        T(a_redrive_takes_what_comes_back_before_the_groups),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
