@@ -26,6 +26,9 @@
     X(session_dropped, "results of sends from before a failover are not found")        \
     X(dedup_dropped, "dedup ids from before a failover are not found")                 \
     X(group_overtaken, "a group goes on although its first message waits for a retry") \
+    X(group_two_at_once,                                                               \
+      "a group hands out its second message while the first is leased")                \
+    X(run_counted, "a failure in a run counts for the later ones of it, too")          \
     X(publish_short, "a publish misses the last of several subscriptions")             \
     X(tx_kept, "a transaction that is refused keeps what it did until then")           \
     X(ack_before_commit, "acks are answered when they are proposed")                   \

@@ -70,6 +70,9 @@ static void draw_entry(struct episode *e, struct op_send_entry *entry)
     if (one_in(e, 6)) {
         entry->attributes = rig_attribute(&e->rig, "k", (long long)below(e, 100000));
     }
+    if (one_in(e, 3)) {
+        entry->group = slice_text(model_groups[1 + below(e, MODEL_GROUPS - 1)]);
+    }
     if (one_in(e, 9)) {
         entry->tag = slice_text("tag");
     }

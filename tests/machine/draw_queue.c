@@ -33,15 +33,31 @@ static const struct attribute_draw attribute_draws[] = {
     {"max_push_back", FIELD_OF(max_push_back), {0, 1, 10000, 300000}},
     {"retain_acked", FIELD_OF(retain_acked), {0, 5000, 300000, 86400000}},
     {"retain_acked_bytes", FIELD_OF(retain_acked_bytes), {0, 0, 100, 200000}},
+    {"max_inflight_per_group", FIELD_OF(per_group), {1, 1, 2, 5}},
+    {"priority_aging", FIELD_OF(aging), {0, 0, 1000, 20000}},
+};
+
+struct choice_draw {
+    const char *name;
+    size_t field;
+    uint32_t one_in, count;
+    const char *values[4];
+};
+
+static const struct choice_draw choice_draws[] = {
+    {"on_delay_overflow", FIELD_OF(overflow), 6, 3, {"refuse", "clamp", "deliver_now"}},
+    {"retry", FIELD_OF(retry), 6, 4, {"exponential", "fixed", "linear", "steps"}},
+    {"max_failures_by", FIELD_OF(by_deliveries), 6, 2, {"failures", "deliveries"}},
+    {"dedup_mode", FIELD_OF(dedup_mode), 3, 3, {"window", "until_done", "replace"}},
+    {"dedup_scope", FIELD_OF(dedup_scope), 6, 2, {"queue", "group"}},
+    {"on_expire", FIELD_OF(on_expire), 3, 2, {"delete", "dead_letter"}},
+    {"fair", FIELD_OF(fair), 4, 2, {"none", "group"}},
+    {"on_group_dead", FIELD_OF(on_group_dead), 4, 2, {"continue", "block"}},
 };
 
 /* A few attributes, in the wire's words and in the model's. */
 struct slice draw_attributes(struct episode *e, struct model_config *config)
 {
-    static const char *const overflow[] = {"refuse", "clamp", "deliver_now"};
-    static const char *const retry[] = {"exponential", "fixed", "linear", "steps"};
-    static const char *const dedup[] = {"window", "until_done", "replace"};
-    static const char *const by[] = {"failures", "deliveries"};
     struct op_buffer pairs = {0};
     struct op_buffer map = {0};
     uint32_t count = 0;
@@ -58,47 +74,22 @@ struct slice draw_attributes(struct episode *e, struct model_config *config)
             count++;
         }
     }
-    if (one_in(e, 6)) {
-        config->overflow = (int64_t)below(e, 3);
-        pack_text(&pairs, slice_text("on_delay_overflow"));
-        pack_text(&pairs, slice_text(overflow[config->overflow]));
-        count++;
-    }
-    if (one_in(e, 6)) {
-        config->retry = (int64_t)below(e, 4);
-        if (config->retry == 3) {
+    for (size_t i = 0; i < sizeof choice_draws / sizeof choice_draws[0]; i++) {
+        const struct choice_draw *c = &choice_draws[i];
+        int64_t value = (int64_t)below(e, c->count);
+
+        if (!one_in(e, c->one_in)) {
+            continue;
+        }
+        memcpy((uint8_t *)config + c->field, &value, sizeof value);
+        if (c->field == FIELD_OF(retry) && value == 3) {
             config->retry_steps = 1 + (int64_t)below(e, MODEL_STEPS - 1);
             pack_text(&pairs, slice_text("retry_steps"));
             pack_text(&pairs, slice_text(model_steps[config->retry_steps].text));
             count++;
         }
-        pack_text(&pairs, slice_text("retry"));
-        pack_text(&pairs, slice_text(retry[config->retry]));
-        count++;
-    }
-    if (one_in(e, 6)) {
-        config->by_deliveries = (int64_t)below(e, 2);
-        pack_text(&pairs, slice_text("max_failures_by"));
-        pack_text(&pairs, slice_text(by[config->by_deliveries]));
-        count++;
-    }
-    if (one_in(e, 3)) {
-        config->dedup_mode = (int64_t)below(e, 3);
-        pack_text(&pairs, slice_text("dedup_mode"));
-        pack_text(&pairs, slice_text(dedup[config->dedup_mode]));
-        count++;
-    }
-    if (one_in(e, 6)) {
-        config->dedup_scope = (int64_t)below(e, 2);
-        pack_text(&pairs, slice_text("dedup_scope"));
-        pack_text(&pairs, slice_text(config->dedup_scope == 1 ? "group" : "queue"));
-        count++;
-    }
-    if (one_in(e, 3)) {
-        config->on_expire = (int64_t)below(e, 2);
-        pack_text(&pairs, slice_text("on_expire"));
-        pack_text(&pairs,
-                  slice_text(config->on_expire == 1 ? "dead_letter" : "delete"));
+        pack_text(&pairs, slice_text(c->name));
+        pack_text(&pairs, slice_text(c->values[value]));
         count++;
     }
     if (one_in(e, 8)) {

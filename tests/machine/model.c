@@ -43,7 +43,8 @@ void model_config_defaults(struct model_config *c)
                                .retry_multiplier = 2,
                                .retry_max = 60000,
                                .retry_jitter = 20,
-                               .dedup_window = 300000};
+                               .dedup_window = 300000,
+                               .per_group = 1};
 }
 
 void model_init(struct model *m)
@@ -110,6 +111,7 @@ struct model_message *model_make_message(struct model *m)
 
 void model_take_away(struct model *m, struct model_message *msg)
 {
+    model_leave(m, msg);
     *msg = m->messages[--m->count];
 }
 

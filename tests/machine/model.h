@@ -20,13 +20,15 @@
 #define MODEL_TOPICS   3 /* t0, t1, ... */
 #define MODEL_FILTERS  4
 #define MODEL_KEYS     6 /* k0, k1, ... */
+#define MODEL_GROUPS   5 /* [0]: none */
 
 struct model_config {
     int64_t lease, delay, max_delay, overflow, max_message_bytes, max_messages,
         max_bytes, retention, max_failures, by_deliveries, max_lease_total,
         max_inflight, strict, priority, retry, retry_initial, retry_multiplier,
         retry_max, retry_jitter, dedup_window, dedup_scope, dedup_mode, max_push_back,
-        retain_acked, retain_acked_bytes, on_expire;
+        retain_acked, retain_acked_bytes, on_expire, per_group, fair, on_group_dead,
+        aging;
     char dead_letter[16]; /* a name, zero-filled */
     int64_t retry_steps;  /* which of model_steps */
 };
@@ -42,10 +44,13 @@ struct model_steps {
 
 extern const struct model_steps model_steps[MODEL_STEPS]; /* [0]: none */
 
+extern const char *const model_groups[MODEL_GROUPS]; /* in the order of their names */
+
 struct model_message {
     uint64_t id;
     int64_t sent_ms;
     int queue;
+    int group; /* in model_groups */
     enum message_state state;
     int64_t due_ms; /* deadline or due time */
     int64_t first_deadline_ms;
@@ -79,6 +84,11 @@ struct model_queue {
     enum pause_mode paused;
     int64_t paused_until_ms;
     char pause_reason[16];
+    struct {
+        bool open;
+        uint64_t turn; /* where it stands among those that are open, with fair */
+    } groups[MODEL_GROUPS];
+    uint64_t turn; /* the last one */
 };
 
 /* Kept after its ack. */
@@ -169,9 +179,7 @@ struct model_redrive {
     uint32_t rate;
     uint64_t limit, before, matched, moved, failed;
     int64_t ended_ms, due_ms, paced_ms, credit;
-    uint32_t priority; /* where it goes on */
-    int64_t position_ms;
-    uint64_t id;
+    struct model_message at; /* where it goes on */
 };
 
 struct model_attempt {

@@ -96,7 +96,6 @@ static void come_back(struct model *m, struct model_acked *a)
 
     *msg = a->message;
     take_away(m, a);
-    msg->state = MESSAGE_READY;
     msg->due_ms = 0;
     msg->position_ms = m->now_ms;
     msg->first_received_ms = 0;
@@ -109,6 +108,7 @@ static void come_back(struct model *m, struct model_acked *a)
     msg->retry = false;
     msg->lapsed = false;
     msg->repeated = false;
+    model_enter(m, msg, MESSAGE_READY);
 }
 
 static struct model_acked *find(struct model *m, int queue, uint64_t id)

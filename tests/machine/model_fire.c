@@ -16,16 +16,16 @@ bool model_is_given_up(const struct model_config *c, const struct model_message 
     return c->max_failures != 0 && n >= c->max_failures;
 }
 
-/* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
-bool model_give_up(struct model *m, struct model_message *msg)
+bool model_give_up(struct model *m, struct model_message *msg, bool expired)
 {
     struct model_queue *q = &m->queues[msg->queue];
     int to = model_queue_of(m, slice_text(q->config.dead_letter));
 
     q->dead_lettered++;
     msg->due_ms = 0;
-    if (to < 0 || model_is_full(m, to, msg->bytes)) {
-        msg->state = MESSAGE_PARKED;
+    if (to < 0 || model_is_full(m, to, msg->bytes) ||
+        (msg->group != 0 && q->config.on_group_dead != 0 && !expired)) {
+        model_enter(m, msg, MESSAGE_PARKED);
         return false;
     }
     msg->came_from = q->number;
@@ -40,7 +40,6 @@ void model_arrive(struct model *m, struct model_message *msg, int queue)
     msg->moved = true;
     msg->due_ms = 0;
     msg->queue = queue;
-    msg->state = MESSAGE_READY;
     msg->position_ms = m->now_ms;
     msg->first_received_ms = 0;
     msg->expires_ms = 0;
@@ -49,12 +48,14 @@ void model_arrive(struct model *m, struct model_message *msg, int queue)
     msg->retry = false;
     msg->lapsed = false;
     msg->repeated = false;
+    model_enter(m, msg, MESSAGE_READY);
 }
 
 static void lapse(struct model *m, struct model_message *msg)
 {
     struct model_queue *q = &m->queues[msg->queue];
 
+    model_leave(m, msg);
     msg->failures++;
     q->failed++;
     msg->lapsed = true;
@@ -62,15 +63,16 @@ static void lapse(struct model *m, struct model_message *msg)
     if (model_is_expired(m, msg)) {
         model_expire(m, msg);
     } else if (model_is_given_up(&q->config, msg)) {
-        (void)model_give_up(m, msg);
+        (void)model_give_up(m, msg, false);
     } else {
-        msg->state = MESSAGE_READY;
         msg->due_ms = 0;
+        model_enter(m, msg, MESSAGE_READY);
+        model_return_run(m, msg, false);
     }
 }
 
 /* The first lease of a queue that is over. Their order counts where a dead-letter queue
- * has room for some of them only. */
+ * has room for some of them only. Of a run the first message is first. */
 static struct model_message *first_lapsed(struct model *m, uint32_t queue_number)
 {
     struct model_message *best = NULL;
@@ -85,7 +87,7 @@ static struct model_message *first_lapsed(struct model *m, uint32_t queue_number
             best = msg;
         }
     }
-    return best;
+    return best != NULL ? model_run_first(m, best) : NULL;
 }
 
 static void fire_chores(struct model *m)

@@ -6,6 +6,7 @@
  *   model_receive.c receives
  *   model_settle.c  what receipts may do, and kicks
  *   model_fire.c    time passes
+ *   model_group.c   groups, and the order of the line
  *   model_show.c    what can be looked at
  *   model_modify.c  schedule control, and looking messages up by key
  *   model_recur.c   recurring messages
@@ -31,7 +32,7 @@ bool model_same_status(struct model *m, int got, int wanted);
 
 int model_queue_of(const struct model *m, struct slice name); /* -1: there is none */
 struct model_message *model_find(struct model *m, uint64_t id);
-/* The last one takes its place in the array. */
+/* It leaves, and the last one takes its place in the array. */
 void model_take_away(struct model *m, struct model_message *msg);
 
 void model_remember(struct model *m, uint64_t id, enum gone_reason reason,
@@ -47,8 +48,39 @@ uint64_t model_count_bytes(const struct model *m, int queue);
 bool model_is_full(const struct model *m, int queue, uint64_t bytes);
 
 bool model_is_given_up(const struct model_config *c, const struct model_message *msg);
-/* To the dead-letter queue, or PARKED where it is. Says whether it moved. */
-bool model_give_up(struct model *m, struct model_message *msg);
+/* It has left its place: to the dead-letter queue, or PARKED where it is. Says whether it
+ * moved. A group that is to wait for its dead keeps them; what expired is not dead. */
+bool model_give_up(struct model *m, struct model_message *msg, bool expired);
+
+/* Every change of state: a message leaves its place, and enters one. */
+void model_leave(struct model *m, struct model_message *msg);
+void model_enter(struct model *m, struct model_message *msg, enum message_state state);
+
+int model_group_of(struct slice name);
+/* The attributes of the queue have changed; fair_now: to take turns. */
+void model_groups_changed(struct model *m, int queue, bool fair_now);
+/* The first message of the line: it has no group, or is the head of one that is open. */
+struct model_message *model_line_first(struct model *m, int queue);
+/* A run of one group that a receive takes. */
+struct model_run {
+    int group;
+    int64_t left;
+};
+void model_run_begin(const struct model *m, const struct model_message *head,
+                     struct model_run *run);
+struct model_message *model_run_next(struct model *m, int queue,
+                                     const struct model_run *run); /* NULL: it is over */
+void model_served(struct model *m, const struct model_message *msg,
+                  struct model_run *run);
+/* The lease of this one has ended: the first of its run of which that is so. */
+struct model_message *model_run_first(struct model *m, struct model_message *lapsed);
+/* An attempt ended, and its message is not gone: the later ones of its run go back. */
+void model_return_run(struct model *m, const struct model_message *ended,
+                      bool undelivered);
+/* May a message that is READY again be leased again by who held it? */
+bool model_group_allows(struct model *m, const struct model_message *msg);
+/* A delivery did not reach its receiver. */
+void model_undelivered(struct model *m, struct model_message *msg);
 
 /* When an entry is due, or why it cannot be. */
 int model_when(const struct model *m, int queue, const struct op_send_entry *e,
@@ -59,7 +91,7 @@ int model_send_verdict(const struct model *m, int queue, const struct op_send_en
 void model_add_message(struct model *m, int queue, const struct op_send_entry *e,
                        int64_t due_ms);
 
-/* Order of delivery. */
+/* In order of priority, position and id. */
 bool model_comes_before(const struct model_message *a, const struct model_message *b);
 /* A message as it is handed out or shown. */
 bool model_check_delivery(struct model *m, const struct model_message *msg,

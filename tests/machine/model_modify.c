@@ -72,11 +72,14 @@ static int verdict_of(const struct op_modify *op, const struct model_message *ms
 static bool change(struct model *m, const struct op_modify *op,
                    struct model_message *msg, int64_t due_ms)
 {
+    enum message_state state = msg->state;
+
     if (op->kind == MODIFY_CANCEL) {
         model_remember(m, msg->id, GONE_CANCELLED, 0);
         model_take_away(m, msg);
         return true;
     }
+    model_leave(m, msg);
     msg->version++;
     if (op->kind == MODIFY_SET_PRIORITY) {
         msg->priority = op->priority;
@@ -85,14 +88,15 @@ static bool change(struct model *m, const struct op_modify *op,
             msg->expires_ms += msg->expires_ms != 0 ? due_ms - msg->position_ms : 0;
             msg->position_ms = due_ms;
         }
-        msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
+        state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
         msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
-        msg->retry = msg->retry && msg->state == MESSAGE_SCHEDULED;
+        msg->retry = msg->retry && state == MESSAGE_SCHEDULED;
     }
-    if (msg->state == MESSAGE_READY && model_is_expired(m, msg)) {
+    if (state == MESSAGE_READY && model_is_expired(m, msg)) {
         model_expire(m, msg);
         return false;
     }
+    model_enter(m, msg, state);
     return true;
 }
 

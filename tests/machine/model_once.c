@@ -119,6 +119,7 @@ static int64_t pushed(const struct model_config *c, const struct model_once *o,
 static void replace(struct model *m, const struct op_send_entry *e, int64_t due_ms,
                     struct model_message *msg)
 {
+    model_leave(m, msg);
     msg->position_ms = due_ms;
     msg->priority = e->priority != 0 ? e->priority
                                      : (uint32_t)m->queues[msg->queue].config.priority;
@@ -126,8 +127,8 @@ static void replace(struct model *m, const struct op_send_entry *e, int64_t due_
     msg->bytes = e->body.len + e->attributes.len;
     msg->fill = e->body.len != 0 ? e->body.data[0] : 0;
     msg->expires_ms = e->ttl.set ? due_ms + e->ttl.value : 0;
-    msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
     msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
+    msg->group = model_group_of(e->group);
     msg->keys = model_keys(e->keys);
     msg->tagged = e->tag.data != NULL;
     msg->epoch += msg->epoch != 0;
@@ -135,6 +136,7 @@ static void replace(struct model *m, const struct op_send_entry *e, int64_t due_
     msg->retry = false;
     msg->lapsed = false;
     msg->repeated = false;
+    model_enter(m, msg, due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY);
 }
 
 static bool replace_it(struct model *m, int queue, const struct op_send_entry *e,

@@ -56,6 +56,8 @@ bool model_queue_create(struct model *m, const struct op_queue_create *op,
     m->queues[i].dead_lettered = 0;
     m->queues[i].expired = 0;
     m->queues[i].purged = 0;
+    m->queues[i].turn = 0;
+    memset(m->queues[i].groups, 0, sizeof m->queues[i].groups);
     return !reply->queue_create.existed ||
            model_differ(m, "existed is set for a new queue");
 }
@@ -64,6 +66,7 @@ bool model_queue_set(struct model *m, const struct op_queue_set *op,
                       const struct model_config *config, const struct op_reply *reply)
 {
     int i = model_queue_of(m, op->queue);
+    bool fair;
 
     if (i < 0) {
         return model_same_status(m, reply->error.status, HF_E_QUEUE_NOT_FOUND);
@@ -73,7 +76,9 @@ bool model_queue_set(struct model *m, const struct op_queue_set *op,
         dead_letter_verdict(m, op->queue, config) != HF_OK) {
         return model_same_status(m, reply->error.status, HF_E_INVALID_ARGUMENT);
     }
+    fair = config->fair != 0 && m->queues[i].config.fair == 0;
     m->queues[i].config = *config;
+    model_groups_changed(m, i, fair);
     return model_same_status(m, reply->error.status, HF_OK);
 }
 

@@ -10,21 +10,6 @@ bool model_comes_before(const struct model_message *a, const struct model_messag
                                             : a->id < b->id;
 }
 
-static struct model_message *first_ready(struct model *m, int queue)
-{
-    struct model_message *best = NULL;
-
-    for (uint32_t i = 0; i < m->count; i++) {
-        struct model_message *msg = &m->messages[i];
-
-        if (msg->queue == queue && msg->state == MESSAGE_READY &&
-            (best == NULL || model_comes_before(msg, best))) {
-            best = msg;
-        }
-    }
-    return best;
-}
-
 static struct model_attempt *find_attempt(struct model *m, const struct op_receive *op,
                                           uint32_t number)
 {
@@ -98,6 +83,7 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
 {
     struct model_queue *q = &m->queues[queue];
     int64_t lease = op->lease.set ? op->lease.value : q->config.lease;
+    struct model_run run = {.left = 0};
     struct model_message *msg;
 
     while (*n < op->max && *bytes < LIMIT_BATCH_BYTES &&
@@ -107,9 +93,13 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
                 (uint64_t)q->config.max_inflight) {
             break;
         }
-        msg = first_ready(m, queue);
+        msg = model_run_next(m, queue, &run);
         if (msg == NULL) {
-            break;
+            msg = model_line_first(m, queue);
+            if (msg == NULL) {
+                break;
+            }
+            model_run_begin(m, msg, &run);
         }
         if (model_is_expired(m, msg)) {
             model_expire(m, msg);
@@ -120,7 +110,7 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
             break;
         }
         *bytes += msg->bytes;
-        msg->state = MESSAGE_LEASED;
+        model_leave(m, msg);
         msg->epoch++;
         msg->deliveries++;
         msg->since_ms = m->now_ms;
@@ -134,6 +124,8 @@ static bool take_from(struct model *m, int queue, const struct op_receive *op,
         msg->retry = false;
         msg->repeated = false;
         q->received++;
+        model_enter(m, msg, MESSAGE_LEASED);
+        model_served(m, msg, &run);
         if (*n >= got->count) {
             return model_differ(m, "message %llu was not received",
                                 (unsigned long long)msg->id);

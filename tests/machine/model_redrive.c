@@ -101,15 +101,17 @@ bool model_redrive_control(struct model *m, const struct op_redrive_control *op,
 
 /* ---- steps ---- */
 
-static bool is_past(const struct model_redrive *r, const struct model_message *msg)
+/* In the order of the line, and then those with groups by their positions. */
+static bool goes_before(const struct model_message *a, const struct model_message *b)
 {
-    if (msg->priority != r->priority) {
-        return msg->priority < r->priority;
+    if ((a->group != 0) != (b->group != 0)) {
+        return b->group != 0;
     }
-    if (msg->position_ms != r->position_ms) {
-        return msg->position_ms < r->position_ms;
+    if (a->group == 0) {
+        return model_comes_before(a, b);
     }
-    return msg->id < r->id;
+    return a->position_ms != b->position_ms ? a->position_ms < b->position_ms
+                                            : a->id < b->id;
 }
 
 static struct model_message *next_message(struct model *m,
@@ -120,8 +122,8 @@ static struct model_message *next_message(struct model *m,
     for (uint32_t i = 0; i < m->count; i++) {
         struct model_message *msg = &m->messages[i];
 
-        if (msg->queue == queue && msg->state == MESSAGE_READY && !is_past(r, msg) &&
-            (best == NULL || model_comes_before(msg, best))) {
+        if (msg->queue == queue && msg->state == MESSAGE_READY &&
+            !goes_before(msg, &r->at) && (best == NULL || goes_before(msg, best))) {
             best = msg;
         }
     }
@@ -143,6 +145,7 @@ static void bring(struct model *m, struct model_redrive *r, struct model_message
         return;
     }
     r->moved++;
+    model_leave(m, msg);
     msg->epoch++;
     model_arrive(m, msg, to);
 }
@@ -182,9 +185,8 @@ static void step(struct model *m, struct model_redrive *r)
             r->due_ms = m->now_ms + (wait > STEP_MS ? wait : STEP_MS);
             return;
         }
-        r->priority = msg->priority;
-        r->position_ms = msg->position_ms;
-        r->id = msg->id + 1;
+        r->at = *msg;
+        r->at.id++;
         if (model_is_expired(m, msg)) {
             model_expire(m, msg);
         } else if ((msg->arrival != 0 ? msg->arrival : msg->id) < r->before &&

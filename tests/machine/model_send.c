@@ -86,10 +86,11 @@ void model_add_message(struct model *m, int queue, const struct op_send_entry *e
     msg->bytes = e->body.len + e->attributes.len;
     msg->fill = e->body.len != 0 ? e->body.data[0] : 0;
     msg->expires_ms = e->ttl.set ? due_ms + e->ttl.value : 0;
-    msg->state = due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY;
     msg->due_ms = due_ms > m->now_ms ? due_ms : 0;
     msg->keys = model_keys(e->keys);
+    msg->group = model_group_of(e->group);
     msg->tagged = e->tag.data != NULL;
+    model_enter(m, msg, due_ms > m->now_ms ? MESSAGE_SCHEDULED : MESSAGE_READY);
     m->queues[queue].sent++;
 }
 

@@ -89,6 +89,14 @@ static int64_t policy_wait(const struct model_config *c, uint32_t failures)
     return wait < (double)c->retry_max ? (int64_t)wait : c->retry_max;
 }
 
+void model_undelivered(struct model *m, struct model_message *msg)
+{
+    m->queues[msg->queue].received--;
+    if (msg->deliveries == 0) {
+        msg->first_received_ms = 0;
+    }
+}
+
 static bool end_attempt(struct model *m, struct model_message *msg,
                         const struct op_settle *op, const struct op_settle_entry *e,
                         const struct op_settle_result *got)
@@ -99,8 +107,10 @@ static bool end_attempt(struct model *m, struct model_message *msg,
     bool by_policy = op->kind == SETTLE_FAIL && !e->delay.set;
     bool parked = false;
     bool given_up = false;
+    struct model_message ended;
     uint64_t id = msg->id;
 
+    model_leave(m, msg);
     switch (op->kind) {
     case SETTLE_EXTEND: /* by 0 */
     case SETTLE_FAIL:
@@ -112,10 +122,7 @@ static bool end_attempt(struct model *m, struct model_message *msg,
     case SETTLE_RELEASE:
         if (op->undelivered) {
             msg->deliveries--;
-            q->received--;
-            if (msg->deliveries == 0) {
-                msg->first_received_ms = 0;
-            }
+            model_undelivered(m, msg);
         }
         break;
     default:
@@ -138,14 +145,16 @@ static bool end_attempt(struct model *m, struct model_message *msg,
         given_up = true;
     }
     if (given_up) {
-        if (model_give_up(m, msg)) {
-            return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0);
-        }
-        parked = true;
+        return model_give_up(m, msg, false)
+                   ? expect_settle(m, got, HF_OK, late, false, false, MESSAGE_DELETED, 0)
+                   : expect_settle(m, got, HF_OK, late, false, false, MESSAGE_PARKED, 0);
     }
-    msg->state = parked ? MESSAGE_PARKED : MESSAGE_READY;
     msg->due_ms = 0;
-    if (!parked && by_policy) {
+    if (parked) {
+        model_enter(m, msg, MESSAGE_PARKED);
+        return expect_settle(m, got, HF_OK, late, false, false, MESSAGE_PARKED, 0);
+    }
+    if (by_policy) {
         int64_t base = policy_wait(&q->config, msg->failures);
         int64_t spread = base * q->config.retry_jitter / 100;
 
@@ -158,12 +167,14 @@ static bool end_attempt(struct model *m, struct model_message *msg,
                 (long long)spread);
         }
     }
-    if (!parked && wait > 0) {
-        msg->state = MESSAGE_SCHEDULED;
+    if (wait > 0) {
         msg->due_ms = m->now_ms + wait;
         msg->retry = true;
     }
-    return expect_settle(m, got, HF_OK, late, false, false, msg->state, msg->due_ms);
+    model_enter(m, msg, wait > 0 ? MESSAGE_SCHEDULED : MESSAGE_READY);
+    ended = *msg;
+    model_return_run(m, &ended, op->undelivered);
+    return expect_settle(m, got, HF_OK, late, false, false, ended.state, ended.due_ms);
 }
 
 static bool extend(struct model *m, struct model_message *msg, int64_t lease,
@@ -179,6 +190,9 @@ static bool extend(struct model *m, struct model_message *msg, int64_t lease,
     if (!leased && !(msg->state == MESSAGE_READY && msg->lapsed)) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
     }
+    if (!leased && !model_group_allows(m, msg)) {
+        return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
+    }
     if (!leased && c->max_inflight != 0 &&
         model_count_state(m, msg->queue, MESSAGE_LEASED) >= (uint64_t)c->max_inflight) {
         return expect_settle(m, got, HF_E_STALE_RECEIPT, 0, 0, 0, msg->state, 0);
@@ -191,9 +205,10 @@ static bool extend(struct model *m, struct model_message *msg, int64_t lease,
         due_ms = cap;
         capped = true;
     }
-    msg->state = MESSAGE_LEASED;
+    model_leave(m, msg);
     msg->due_ms = due_ms;
     msg->lapsed = false;
+    model_enter(m, msg, MESSAGE_LEASED);
     return expect_settle(m, got, HF_OK, late, false, capped, MESSAGE_LEASED, due_ms);
 }
 
@@ -303,14 +318,15 @@ bool model_settle(struct model *m, const struct op_settle *op,
 
 static bool unpark(struct model *m, struct model_message *msg)
 {
+    model_leave(m, msg);
     if (model_is_expired(m, msg)) {
         model_expire(m, msg);
         return false;
     }
-    msg->state = MESSAGE_READY;
     msg->deliveries = 0;
     msg->failures = 0;
     msg->lapsed = false;
+    model_enter(m, msg, MESSAGE_READY);
     return true;
 }
 

@@ -28,6 +28,11 @@ bool model_check_delivery(struct model *m, const struct model_message *msg,
             (int)got->state, (long long)got->first_received_at, msg->deliveries,
             msg->failures, (int)msg->state, (long long)msg->first_received_ms);
     }
+    if (!slice_equal(got->group, slice_text(model_groups[msg->group]))) {
+        return model_differ(m, "message %llu shows group %.*s, should be %s",
+                            (unsigned long long)msg->id, (int)got->group.len,
+                            (const char *)got->group.data, model_groups[msg->group]);
+    }
     if (got->next_visible_at != msg->due_ms) {
         return model_differ(m, "message %llu shows %lld, should be %lld",
                             (unsigned long long)msg->id,
@@ -84,51 +89,89 @@ bool model_check_schedule(struct model *m, int queue,
     return true;
 }
 
-/* Index order of a state. */
+/* Index order of a state: among those that are READY, groups come last, one after the
+ * other. */
 static bool listed_before(const struct model_message *a, const struct model_message *b)
 {
-    if (a->state == MESSAGE_READY) {
+    if (a->state == MESSAGE_READY && a->group == 0) {
         return model_comes_before(a, b);
     }
-    if (a->state == MESSAGE_PARKED) {
+    if (a->state == MESSAGE_READY || a->state == MESSAGE_PARKED) {
         return a->position_ms != b->position_ms ? a->position_ms < b->position_ms
                                                 : a->id < b->id;
     }
     return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->id < b->id;
 }
 
+/* What is listed after `last`. Which group comes when is the machine's to say: `group`
+ * is the one it shows. */
+static struct model_message *next_listed(struct model *m, int queue,
+                                         enum message_state state, int group,
+                                         const struct model_message *last)
+{
+    bool grouped = state == MESSAGE_READY;
+    struct model_message *next = NULL;
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct model_message *msg = &m->messages[i];
+
+        if (msg->queue == queue && msg->state == state &&
+            (!grouped || msg->group == group) &&
+            (last == NULL || listed_before(last, msg)) &&
+            (next == NULL || listed_before(msg, next))) {
+            next = msg;
+        }
+    }
+    return next;
+}
+
+static bool check_listed(struct model *m, const struct model_message *next,
+                         const struct op_message *got)
+{
+    if (!model_check_delivery(m, next, got)) {
+        return false;
+    }
+    return got->version == next->version + 1u ||
+           model_differ(m, "message %llu shows version %llu, should be %u",
+                        (unsigned long long)next->id, (unsigned long long)got->version,
+                        next->version + 1);
+}
+
 bool model_check_peek(struct model *m, int queue, enum message_state state,
                       const struct op_receive_reply *page)
 {
+    bool seen[MODEL_GROUPS] = {false};
     const struct model_message *last = NULL;
+    const struct model_message *next;
+    int group = 0;
 
     for (uint32_t n = 0; n < page->count; n++) {
-        const struct model_message *next = NULL;
+        int shown = state == MESSAGE_READY ? model_group_of(page->messages[n].group) : 0;
 
-        for (uint32_t i = 0; i < m->count; i++) {
-            const struct model_message *msg = &m->messages[i];
-
-            if (msg->queue == queue && msg->state == state &&
-                (last == NULL || listed_before(last, msg)) &&
-                (next == NULL || listed_before(msg, next))) {
-                next = msg;
+        if (shown != group) {
+            next = next_listed(m, queue, state, group, last);
+            if (next != NULL || seen[shown] || shown == 0) {
+                return model_differ(m, "a peek mixes group %s with others",
+                                    model_groups[shown]);
             }
+            seen[group] = true;
+            group = shown;
+            last = NULL;
         }
+        next = next_listed(m, queue, state, group, last);
         if (next == NULL) {
             return model_differ(m, "a peek of state %d shows message %llu too many",
                                 (int)state,
                                 (unsigned long long)page->messages[n].id.low);
         }
-        if (!model_check_delivery(m, next, &page->messages[n])) {
+        if (!check_listed(m, next, &page->messages[n])) {
             return false;
-        }
-        if (page->messages[n].version != next->version + 1u) {
-            return model_differ(m, "message %llu shows version %llu, should be %u",
-                                (unsigned long long)next->id,
-                                (unsigned long long)page->messages[n].version,
-                                next->version + 1);
         }
         last = next;
     }
-    return true;
+    return page->cursor.data != NULL ||
+           page->count == model_count_state(m, queue, state) ||
+           model_differ(m, "a peek of state %d shows %u messages, should be %llu",
+                        (int)state, page->count,
+                        (unsigned long long)model_count_state(m, queue, state));
 }
