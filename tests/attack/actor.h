@@ -1,7 +1,7 @@
 /* actor.h: one client of the workload, which is one thread, and what all of them need.
  *
- * The roles: sender.c, receiver.c, looker.c. Each has a half that uses libholdfast and
- * one that speaks the protocol by itself. */
+ * The roles: sender.c, receiver.c, mover.c (transactions), looker.c. Each has a half
+ * that uses libholdfast and one that speaks the protocol by itself. */
 #ifndef HF_TESTS_ATTACK_ACTOR_H
 #define HF_TESTS_ATTACK_ACTOR_H
 
@@ -25,8 +25,9 @@ struct role {
     void (*open)(struct actor *a);
     void (*work)(struct actor *a); /* once; is called again until the end */
     void (*close)(struct actor *a);
-    bool sends;    /* ends before the draining, and has bodies to fill */
+    bool sends;    /* ends before the draining */
     bool holds;    /* messages, in `held` */
+    bool decides;  /* itself what becomes of them: nothing is drawn */
     uint8_t share; /* of the rate at which the workload sends, in percent */
     uint8_t queues[ACTOR_QUEUES]; /* those it works on */
     uint8_t queue_count;
@@ -103,6 +104,8 @@ void library_send(struct actor *a);
 void wire_send(struct actor *a);
 void library_receive(struct actor *a);
 void wire_receive(struct actor *a);
+void library_move(struct actor *a);
+void wire_move(struct actor *a);
 void library_look(struct actor *a);
 void wire_look(struct actor *a);
 

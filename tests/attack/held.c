@@ -19,6 +19,10 @@ static void plan(struct actor *a, struct held *x, uint32_t deliveries, bool exte
     x->again = false;
     x->has_delay = false;
     x->at_ms = now;
+    if (a->role->decides && !draining(a)) {
+        x->at_ms = HELD_KEPT;
+        return;
+    }
     if (draining(a) || deliveries > OFTEN || x->queue == QUEUE_WAKE) {
         return;
     }
@@ -85,6 +89,7 @@ void take(struct actor *a, const struct event *call, const struct got *g,
     e.id = g->id;
     e.told_ms = g->deadline_ms;
     e.asked_value = lease_ms;
+    e.sent_ms = g->sent_ms;
     history_add(a->w->h, &e);
     atomic_fetch_add(&a->w->deliveries, 1);
     plan(a, x, g->deliveries, false);
@@ -103,15 +108,7 @@ static enum event_kind settle_event(enum settle_kind kind)
     return kinds[kind];
 }
 
-struct settled_one {
-    int status;
-    bool late, already;
-    int state;
-    int64_t told_ms;
-};
-
-static struct event held_event(const struct actor *a, const struct held *x,
-                               int64_t asked_ms)
+struct event held_event(const struct actor *a, const struct held *x, int64_t asked_ms)
 {
     return (struct event){
         .kind = (uint8_t)settle_event(x->next),
@@ -126,15 +123,14 @@ static struct event held_event(const struct actor *a, const struct held *x,
         .flags = x->has_delay && x->next != SETTLE_EXTEND ? EVENT_HAS_DELAY : 0};
 }
 
-/* Write down the end of one settling. True when the receiver is done with it. */
-static bool settled(struct actor *a, struct held *x, struct event *e,
-                    const struct settled_one *s)
+bool settled(struct actor *a, struct held *x, struct event *e,
+             const struct settled_one *s)
 {
     e->status = (int16_t)s->status;
     e->state = (uint8_t)s->state;
     e->told_ms = s->told_ms;
     e->flags |=
-        (uint8_t)((s->late ? EVENT_LATE : 0) | (s->already ? EVENT_ALREADY : 0));
+        (uint16_t)((s->late ? EVENT_LATE : 0) | (s->already ? EVENT_ALREADY : 0));
     history_add(a->w->h, e);
     atomic_fetch_add(&a->w->settled, 1);
     if (x->next == SETTLE_ACK) {
@@ -184,7 +180,7 @@ static size_t held_due(struct actor *a)
     return picked;
 }
 
-static void held_drop(struct actor *a, size_t i)
+void held_drop(struct actor *a, size_t i)
 {
     a->held[i] = a->held[--a->held_count];
 }

@@ -85,16 +85,43 @@ void history_fault_names(const char *const *names, size_t count)
     fault_name_count = count;
 }
 
+const char *event_kind_name(enum event_kind kind)
+{
+    static const char *const names[EVENT_KINDS] = {
+        [EVENT_SEND] = "send",         [EVENT_RECEIVE] = "receive",
+        [EVENT_DELIVERY] = "delivery", [EVENT_ACK] = "ack",
+        [EVENT_EXTEND] = "extend",     [EVENT_RELEASE] = "release",
+        [EVENT_FAIL] = "fail",         [EVENT_PARK] = "park",
+        [EVENT_CLOSE] = "close",       [EVENT_PURGE] = "purge",
+        [EVENT_FAULT] = "fault",       [EVENT_TX] = "tx",
+    };
+
+    return (unsigned)kind < EVENT_KINDS && names[kind] != NULL ? names[kind] : "?";
+}
+
 static const char *kind_name(const struct event *e)
 {
-    static const char *const names[] = {"?",    "send",   "receive", "delivery",
-                                        "ack",  "extend", "release", "fail",
-                                        "park", "close",  "purge"};
+    return e->kind == EVENT_FAULT && e->state < fault_name_count
+               ? fault_names[e->state]
+               : event_kind_name((enum event_kind)e->kind);
+}
 
-    if (e->kind == EVENT_FAULT) {
-        return e->state < fault_name_count ? fault_names[e->state] : "fault";
+void history_sum(const struct history *h, struct history_sum *sums)
+{
+    size_t total = history_count(h);
+
+    for (size_t i = 0; i < total; i++) {
+        const struct event *e = &h->events[i];
+        struct history_sum *sum = &sums[e->kind];
+
+        if (e->status == HF_OK) {
+            sum->confirmed++;
+        } else if (e->status == HF_E_UNKNOWN_OUTCOME) {
+            sum->unknown++;
+        } else {
+            sum->refused++;
+        }
     }
-    return e->kind < sizeof names / sizeof names[0] ? names[e->kind] : "?";
 }
 
 static const char *state_text(unsigned state)
@@ -147,6 +174,9 @@ void event_print(const struct event *e, int64_t start_ms, FILE *out)
             (e->flags & EVENT_LATE) != 0 ? " late" : "",
             (e->flags & EVENT_ALREADY) != 0 ? " already" : "",
             (e->flags & EVENT_LIBRARY) != 0 ? " (library)" : "");
+    if ((e->flags & EVENT_IN_TX) != 0) {
+        fprintf(out, " in tx %u", e->batch);
+    }
     if (e->id != 0) {
         fprintf(out, " id %llx", (unsigned long long)e->id);
     }

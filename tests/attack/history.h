@@ -23,7 +23,9 @@ enum event_kind {
     EVENT_PARK,  /* rejected or parked */
     EVENT_CLOSE, /* a connection that gives its leases back was closed */
     EVENT_PURGE, /* of a queue */
-    EVENT_FAULT  /* begun or ended */
+    EVENT_FAULT, /* begun or ended */
+    EVENT_TX,    /* a whole transaction */
+    EVENT_KINDS
 };
 
 enum event_flag {
@@ -34,10 +36,11 @@ enum event_flag {
     EVENT_ALREADY = 16,   /* ack: acked before */
     EVENT_LIBRARY = 32,   /* by libholdfast, which repeats by itself */
     EVENT_HAS_DELAY = 64, /* release, fail: asked_value is the delay */
-    EVENT_ENDS = 128      /* fault: this is its end */
+    EVENT_ENDS = 128,     /* fault: this is its end */
+    EVENT_IN_TX = 256     /* send, settle: an item of the transaction `batch` */
 };
 
-/* No message: receives and faults. */
+/* No message: whole requests, and faults. */
 #define EVENT_NO_SENDER UINT32_MAX
 
 struct event {
@@ -54,15 +57,16 @@ struct event {
     /* send: delay or time; delivery, extend: length of the lease; release, fail: delay;
      * receive: max. */
     int64_t asked_value;
+    int64_t sent_ms; /* delivery: the broker's time of the send */
     uint32_t sender; /* with number: which message */
     uint32_t number;
     uint32_t epoch; /* of the receipt */
     uint32_t deliveries;
-    uint32_t batch; /* send: sends of one request have the same */
+    uint32_t batch; /* what belongs to one request of this actor has the same */
     int32_t ttl_ms; /* send: 0 = none */
     int16_t status;
-    uint8_t kind;  /* enum event_kind */
-    uint8_t flags; /* enum event_flag */
+    uint16_t flags; /* enum event_flag */
+    uint8_t kind;   /* enum event_kind */
     uint8_t queue;
     uint8_t actor; /* who asked */
     uint8_t node;  /* which one answered; 0 = not known */
@@ -80,6 +84,14 @@ bool history_full(const struct history *h);
 size_t history_count(const struct history *h);
 const struct event *history_at(const struct history *h, size_t i);
 void history_clear(struct history *h);
+
+/* How many operations of a kind there are in a history, by how they ended. */
+struct history_sum {
+    uint64_t confirmed, unknown, refused;
+};
+/* sums[EVENT_KINDS]; added to what is there. */
+void history_sum(const struct history *h, struct history_sum *sums);
+const char *event_kind_name(enum event_kind kind);
 
 /* One line, times relative to start_ms. */
 void event_print(const struct event *e, int64_t start_ms, FILE *out);

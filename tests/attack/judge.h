@@ -17,6 +17,7 @@
  *   loose queue: a message is gone without an ack only if it had a time to live or a
  *      purge came after it; it is not handed out after its time or after that purge. A
  *      time to live takes it from no holder.
+ *   tx  all of its items, or none.
  *   I8 a body is stored under one id; what was refused is never seen; a batch whose
  *      outcome is unknown is there as a whole or not at all. */
 #ifndef HF_TESTS_ATTACK_JUDGE_H

@@ -55,6 +55,7 @@ struct attack {
     struct nemesis n;
     struct workload *w;
     struct workload_figures sum;
+    struct history_sum sums[EVENT_KINDS];
     uint64_t hidden;
     int64_t start_ms;
     unsigned round;
@@ -213,6 +214,7 @@ static bool run_round(struct attack *a, int64_t end_ms)
     figures = workload_figures(a->w);
     events = history_count(a->h);
     add_figures(&a->sum, &figures);
+    history_sum(a->h, a->sums);
     if (!drained) {
         nemesis_describe(&a->n);
         cluster_show_logs(a->c);
@@ -253,6 +255,17 @@ static void print_summary(const struct attack *a)
            f->confirmed + f->unknown + f->refused, f->batches, f->confirmed, f->unknown,
            f->refused, f->receives, f->lost, f->deliveries, a->hidden, f->settled,
            f->acked, f->closed);
+    printf("checked:");
+    for (int i = 1; i < EVENT_KINDS; i++) {
+        const struct history_sum *s = &a->sums[i];
+
+        if (i != EVENT_FAULT && s->confirmed + s->unknown + s->refused > 0) {
+            printf(" %s %" PRIu64 "/%" PRIu64 "/%" PRIu64 ";",
+                   event_kind_name((enum event_kind)i), s->confirmed, s->unknown,
+                   s->refused);
+        }
+    }
+    printf(" (confirmed/unknown/refused)\n");
     printf("nemesis: seed %" PRIu64 ", %u rounds, %" PRIu64 " violations\n",
            options.seed, a->round, verdict_count(a->v));
     if (verdict_count(a->v) > 0) {

@@ -14,6 +14,8 @@ const struct workload_queue workload_queues[WORKLOAD_QUEUES] = {
     [QUEUE_CAP] = {"cap", "max_inflight=40 " RETRY_FAST, 0},
     [QUEUE_LOOSE] = {"loose", RETRY_SLOW, RULE_LOOSE},
     [QUEUE_WAKE] = {"wake", "", RULE_WAKE},
+    [QUEUE_ORDERS] = {"orders", RETRY_SLOW, 0},
+    [QUEUE_BILLS] = {"bills", RETRY_SLOW, 0},
 };
 
 bool queues_make(struct workload *w)

@@ -5,13 +5,6 @@
 #include "raftlog/bytes.h"
 #include "tests/lib/probe.h"
 
-/* What a receive asks for. */
-struct ask {
-    uint8_t queue;
-    uint32_t max;
-    int64_t wait_ms, lease_ms;
-};
-
 static bool is_waker(const struct actor *a)
 {
     return a->role->queues[0] == QUEUE_WAKE;
@@ -40,11 +33,12 @@ static struct ask ask_draw(struct actor *a)
     return x;
 }
 
-static struct event ask_event(const struct actor *a, const struct ask *x)
+static struct event ask_event(struct actor *a, const struct ask *x)
 {
     return (struct event){.kind = EVENT_RECEIVE,
                           .actor = a->number,
                           .sender = EVENT_NO_SENDER,
+                          .batch = ++a->batch,
                           .queue = x->queue,
                           .asked_value = x->max,
                           .asked_ms = probe_mono_ms()};
@@ -59,31 +53,22 @@ static void asked(struct actor *a, struct event *e, int status)
     atomic_fetch_add(&a->w->lost, status == HF_E_UNKNOWN_OUTCOME);
 }
 
-void library_receive(struct actor *a)
+void library_ask(struct actor *a, const struct ask *x)
 {
-    struct ask x;
-    const char *queue;
-    struct hf_receive r;
+    const char *queue = a->w->queues[x->queue];
+    struct hf_receive r = {.queues = &queue,
+                           .queue_count = 1,
+                           .max = x->max,
+                           .wait_ms = x->wait_ms,
+                           .has_lease = 1,
+                           .lease_ms = x->lease_ms};
     struct hf_messages *messages = NULL;
     struct hf_error error;
     int timeout_ms = chance(a, 10) ? 300 : 8000;
-    struct event e;
+    struct event e = ask_event(a, x);
 
-    library_settle(a);
-    if (a->held_count + TAKE_MAX > HELD_MAX) {
-        return;
-    }
-    x = ask_draw(a);
-    queue = a->w->queues[x.queue];
-    r = (struct hf_receive){.queues = &queue,
-                            .queue_count = 1,
-                            .max = x.max,
-                            .wait_ms = x.wait_ms,
-                            .has_lease = 1,
-                            .lease_ms = x.lease_ms};
-    e = ask_event(a, &x);
     hf_client_set_timeout(a->client, timeout_ms);
-    busy(a, EVENT_RECEIVE, timeout_ms + x.wait_ms);
+    busy(a, EVENT_RECEIVE, timeout_ms + x->wait_ms);
     (void)hf_receive(a->client, &r, &messages, &error); /* its end stands in error */
     idle(a);
     stamp_library(&e, a);
@@ -97,11 +82,23 @@ void library_receive(struct actor *a)
                         .body = slice_of(m->body.data, m->body.len),
                         .receipt = slice_of(m->receipt.data, m->receipt.len),
                         .deliveries = m->deliveries,
-                        .deadline_ms = m->next_visible_at};
+                        .deadline_ms = m->next_visible_at,
+                        .sent_ms = m->sent_at};
 
-        take(a, &e, &g, x.lease_ms);
+        take(a, &e, &g, x->lease_ms);
     }
     hf_messages_free(messages);
+}
+
+void library_receive(struct actor *a)
+{
+    struct ask x;
+
+    library_settle(a);
+    if (a->held_count + TAKE_MAX <= HELD_MAX) {
+        x = ask_draw(a);
+        library_ask(a, &x);
+    }
 }
 
 static struct op_request ask_request(const struct actor *a, const struct ask *x,
@@ -125,7 +122,8 @@ static void take_answer(struct actor *a, const struct event *e,
                         .body = m->body,
                         .receipt = m->receipt,
                         .deliveries = m->deliveries,
-                        .deadline_ms = m->next_visible_at};
+                        .deadline_ms = m->next_visible_at,
+                        .sent_ms = m->sent_at};
 
         take(a, e, &g, lease_ms);
     }
@@ -209,13 +207,26 @@ static void wire_visit(struct actor *a)
     a->held_count = first;
 }
 
+void wire_ask(struct actor *a, const struct ask *x)
+{
+    struct slice name;
+    struct op_request r = ask_request(a, x, &name);
+    struct event e = ask_event(a, x);
+    int rc;
+
+    busy(a, EVENT_RECEIVE, a->caller.timeout_ms + x->wait_ms);
+    rc = wire_status(caller_call(&a->caller, &r, false, &a->answer));
+    idle(a);
+    stamp_wire(&e, a, &a->answer);
+    asked(a, &e, rc);
+    if (rc == HF_OK) {
+        take_answer(a, &e, &a->answer, x->lease_ms);
+    }
+}
+
 void wire_receive(struct actor *a)
 {
     struct ask x;
-    struct slice name;
-    struct op_request r;
-    struct event e;
-    int rc;
 
     wire_settle(a);
     if (a->held_count + TAKE_MAX > HELD_MAX) {
@@ -230,14 +241,5 @@ void wire_receive(struct actor *a)
         return;
     }
     x = ask_draw(a);
-    r = ask_request(a, &x, &name);
-    e = ask_event(a, &x);
-    busy(a, EVENT_RECEIVE, a->caller.timeout_ms + x.wait_ms);
-    rc = wire_status(caller_call(&a->caller, &r, false, &a->answer));
-    idle(a);
-    stamp_wire(&e, a, &a->answer);
-    asked(a, &e, rc);
-    if (rc == HF_OK) {
-        take_answer(a, &e, &a->answer, x.lease_ms);
-    }
+    wire_ask(a, &x);
 }

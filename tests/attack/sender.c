@@ -59,8 +59,8 @@ static struct event wish_event(struct actor *a, const struct wish *x, uint8_t qu
                           .queue = queue,
                           .asked_value = x->value,
                           .ttl_ms = x->ttl_ms,
-                          .flags = (uint8_t)((x->has_delay ? EVENT_DELAYED : 0) |
-                                             (x->has_at ? EVENT_AT : 0))};
+                          .flags = (uint16_t)((x->has_delay ? EVENT_DELAYED : 0) |
+                                              (x->has_at ? EVENT_AT : 0))};
 }
 
 /* So many messages are due at this rate: wait for them. */

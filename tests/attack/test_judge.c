@@ -30,7 +30,8 @@ static int court_open(void **state)
     c->dir = probe_dir("judge");
     c->h = history_open(c->dir, 1000);
     c->o = (struct judge_options){
-        .rules = {[1] = RULE_STRICT, [2] = RULE_KICK, [4] = RULE_WAKE, [5] = RULE_LOOSE}};
+        .rules = {
+            [1] = RULE_STRICT, [2] = RULE_KICK, [4] = RULE_WAKE, [5] = RULE_LOOSE}};
     *state = c;
     return 0;
 }
@@ -473,6 +474,103 @@ static void half_a_batch(void **state)
     }
 }
 
+/* ---- transactions ---- */
+
+/* Message 0 acked and message 1 sent in one transaction that ended so. */
+static void a_tx(struct court *c, int status)
+{
+    struct event s = a_send(1, 30, status), e = a_settle(EVENT_ACK, 0, 30, 1, status);
+
+    s.flags = e.flags = EVENT_IN_TX;
+    s.batch = e.batch = 9;
+    add(c, a_send(0, 10, HF_OK));
+    add(c, a_delivery(0, 20, 1, 1, 1000));
+    add(c, e);
+    add(c, s);
+}
+
+static void half_a_transaction(void **state)
+{
+    struct court *c = *state;
+
+    for (unsigned sent = 0; sent <= 1; sent++) {
+        for (unsigned acked = 0; acked <= 1; acked++) {
+            a_tx(c, HF_E_UNKNOWN_OUTCOME);
+            if (sent) {
+                add(c, a_delivery(1, 40, 1, 1, 1000));
+                ack(c, 1, 50, 1);
+            }
+            if (!acked) {
+                add(c, a_delivery(0, 1500, 2, 2, 1000));
+                ack(c, 0, 1510, 2);
+            }
+            if (sent == acked) {
+                assert_passes(c);
+            } else {
+                assert_convicted(c);
+            }
+        }
+    }
+}
+
+/* Whether it was this ack or the other one is not known. */
+static void acked_in_a_transaction_or_otherwise(void **state)
+{
+    struct court *c = *state;
+
+    a_tx(c, HF_E_UNKNOWN_OUTCOME);
+    add(c, a_settle(EVENT_ACK, 0, 60, 1, HF_E_UNKNOWN_OUTCOME));
+    assert_passes(c);
+}
+
+static void refused_transaction_that_sent(void **state)
+{
+    struct court *c = *state;
+
+    for (unsigned sent = 0; sent <= 1; sent++) {
+        a_tx(c, HF_E_STALE_RECEIPT);
+        add(c, a_delivery(0, 1500, 2, 2, 1000));
+        ack(c, 0, 1510, 2);
+        if (sent) {
+            add(c, a_delivery(1, 40, 1, 1, 1000));
+            ack(c, 1, 50, 1);
+            assert_convicted(c);
+        } else {
+            assert_passes(c);
+        }
+    }
+}
+
+static void refused_transaction_that_acked(void **state)
+{
+    struct court *c = *state;
+
+    a_tx(c, HF_E_STALE_RECEIPT);
+    assert_convicted(c);
+}
+
+/* Nor did it end the lease. */
+static void refused_transaction_that_released(void **state)
+{
+    struct court *c = *state;
+    struct event e = a_settle(EVENT_RELEASE, 0, 30, 1, HF_E_STALE_RECEIPT);
+
+    for (unsigned in_tx = 0; in_tx <= 1; in_tx++) {
+        e.flags = in_tx ? EVENT_IN_TX : 0;
+        add(c, a_send(0, 10, HF_OK));
+        add(c, a_delivery(0, 20, 1, 1, 1000));
+        add(c, e);
+        add(c, a_delivery(0, 60, 2, 2, 1000));
+        ack(c, 0, 70, 2);
+        c->o.skewed = true; /* only the broker's times count */
+        if (in_tx) {
+            assert_convicted(c);
+        } else {
+            assert_passes(c); /* the first try may have released it */
+        }
+    }
+}
+
 /* ---- the loose queue ---- */
 
 static void add_loose(struct court *c, struct event e)
@@ -603,6 +701,11 @@ int main(void)
         judge_test(one_body_under_two_ids),
         judge_test(refused_and_delivered),
         judge_test(half_a_batch),
+        judge_test(half_a_transaction),
+        judge_test(acked_in_a_transaction_or_otherwise),
+        judge_test(refused_transaction_that_sent),
+        judge_test(refused_transaction_that_acked),
+        judge_test(refused_transaction_that_released),
         judge_test(gone_by_its_time_or_a_purge_only),
         judge_test(handed_out_after_its_time),
         judge_test(gone_from_under_a_lease),

@@ -21,6 +21,7 @@
 #define LIBRARY(f)    .open = library_open, .work = library_##f, .close = library_close
 #define WIRE(f)       .open = wire_actor_open, .work = wire_##f, .close = wire_actor_close
 #define SENDS(n)      .sends = true, .share = (n)
+#define DECIDES       .holds = true, .decides = true
 #define COUNT_OF(...) (sizeof((uint8_t[]){__VA_ARGS__}))
 #define QUEUES(...)   .queues = {__VA_ARGS__}, .queue_count = COUNT_OF(__VA_ARGS__)
 #define ANY           QUEUES(QUEUE_PLAIN, QUEUE_STRICT, QUEUE_PARK, QUEUE_CAP, QUEUE_LOOSE)
@@ -37,6 +38,11 @@ static const struct role roles[WORKLOAD_ACTORS] = {
     {.name = "receiver", LIBRARY(receive), .holds = true, ANY},
     {.name = "receiver", WIRE(receive), .holds = true, ANY},
     {.name = "receiver", LIBRARY(receive), .holds = true, ANY},
+    {.name = "sender", WIRE(send), SENDS(8), QUEUES(QUEUE_ORDERS)},
+    {.name = "mover", LIBRARY(move), DECIDES, QUEUES(QUEUE_ORDERS)},
+    {.name = "mover", WIRE(move), DECIDES, QUEUES(QUEUE_ORDERS)},
+    {.name = "receiver", LIBRARY(receive), .holds = true, QUEUES(QUEUE_BILLS)},
+    {.name = "receiver", WIRE(receive), .holds = true, QUEUES(QUEUE_BILLS)},
     {.name = "looker", WIRE(look)},
     {.name = "looker", LIBRARY(look)},
     {.name = "looker", WIRE(look)},
@@ -78,10 +84,8 @@ static void actor_start(struct workload *w, uint8_t number)
                         .role = &roles[number],
                         .number = number,
                         .random = w->o.seed + 7919u * (number + 1u)};
-    if (a->role->sends) {
-        a->bodies = malloc(BATCH_MAX * BODY_MAX);
-        CHECK(a->bodies != NULL);
-    }
+    a->bodies = malloc(BATCH_MAX * BODY_MAX);
+    CHECK(a->bodies != NULL);
     if (a->role->holds) {
         a->held = calloc(HELD_MAX, sizeof *a->held);
         CHECK(a->held != NULL);

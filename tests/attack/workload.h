@@ -22,11 +22,13 @@ enum {
     QUEUE_CAP,    /* max_inflight */
     QUEUE_LOOSE,  /* half of its messages have a time to live; it is purged */
     QUEUE_WAKE,   /* a trickle, and one receiver that always waits */
+    QUEUE_ORDERS, /* acked by transactions, which send to ... */
+    QUEUE_BILLS,  /* ... this one */
     WORKLOAD_QUEUES
 };
 
 #define WORKLOAD_CAP     40 /* max_inflight of QUEUE_CAP */
-#define WORKLOAD_ACTORS  14
+#define WORKLOAD_ACTORS  19
 
 struct workload_options {
     uint64_t seed;
