@@ -487,6 +487,21 @@ void peer_net_tick(struct peer_net *n)
     }
 }
 
+void peer_net_each(struct peer_net *n, enum handshake_purpose purpose,
+                   void (*each)(void *ctx, struct peer_link *l), void *ctx)
+{
+    struct peer_link *l = n->links;
+
+    while (l != NULL) {
+        struct peer_link *next = l->next;
+
+        if (l->state == LINK_OPEN && l->peer.purpose == purpose) {
+            each(ctx, l);
+        }
+        l = next;
+    }
+}
+
 struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose,
                                 uint64_t raft_id)
 {

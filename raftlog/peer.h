@@ -106,6 +106,10 @@ void peer_link_pause(struct peer_link *l);
 void peer_link_resume(struct peer_link *l);
 void peer_link_close(struct peer_link *l);
 
+/* Every open link of this purpose, whoever dialled. `each` may close its link, no
+ * other. */
+void peer_net_each(struct peer_net *n, enum handshake_purpose purpose,
+                   void (*each)(void *ctx, struct peer_link *l), void *ctx);
 /* The best link of a purpose to a disk, a dialled one before an accepted one; NULL when
  * there is none. */
 struct peer_link *peer_net_find(struct peer_net *n, enum handshake_purpose purpose,

@@ -77,16 +77,21 @@ static void send_report(struct raftlog *r, struct peer_link *l)
     send_copy(l, FRAME_REPORT, payload, sizeof payload);
 }
 
+static void report_over(void *ctx, struct peer_link *l)
+{
+    struct raftlog *r = ctx;
+
+    if (peer_net_find(r->net, PURPOSE_RAFT, peer_link_raft_id(l)) == l) {
+        send_report(r, l);
+    }
+}
+
+/* Over the links of others too: a node that lags knows an old membership and reaches
+ * nobody by itself, and a leader brings only those further whom it hears. */
 void welcome_report(struct raftlog *r)
 {
-    uint32_t i;
-
-    for (i = 0; i < r->raft_target_count; i++) {
-        struct peer_link *l = peer_target_link(r->raft_targets[i]);
-
-        if (l != NULL) {
-            send_report(r, l);
-        }
+    if (r->net != NULL) {
+        peer_net_each(r->net, PURPOSE_RAFT, report_over, r);
     }
 }
 
@@ -148,8 +153,9 @@ void welcome_membership(struct raftlog *r)
         struct roster_entry e;
         const char *address;
 
+        /* Nor a disk that this node had before: it would dial itself. */
         if (m->members[i].raft_id == r->raft_id ||
-            roster_parse(&m->members[i], &e) != HF_OK) {
+            roster_parse(&m->members[i], &e) != HF_OK || e.node == r->config.node) {
             continue;
         }
         address = member_address(r, &e);
