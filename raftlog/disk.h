@@ -50,7 +50,8 @@ struct disk_read {
 struct disk_ops {
     /* Slots. Synchronous; durable on return. copy is 0 or 1. Reading gives
      * HF_E_MESSAGE_NOT_FOUND when that copy was never written; *len in: capacity, out:
-     * bytes read. */
+     * bytes read. What was read is durable, also bytes that a process wrote before it
+     * died or that it could not sync. */
     int (*slot_read)(void *ctx, enum disk_slot slot, int copy, void *data, size_t *len);
     int (*slot_write)(void *ctx, enum disk_slot slot, int copy, const void *data,
                       size_t len);
@@ -58,7 +59,7 @@ struct disk_ops {
     /* Segments at start. first = last = 0 when there are none. load gives malloc'd
      * bytes, or HF_E_MESSAGE_NOT_FOUND when there is no such segment. truncate cuts a
      * segment durably (0 = remove it); what stays of it is durable on return, also
-     * bytes that a process wrote before it died. */
+     * bytes that a process wrote before it died or that it could not sync. */
     int (*segments)(void *ctx, uint32_t *first, uint32_t *last);
     int (*segment_load)(void *ctx, uint32_t segment, uint8_t **data, size_t *len);
     int (*segment_truncate)(void *ctx, uint32_t segment, uint64_t len);

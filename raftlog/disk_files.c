@@ -81,6 +81,16 @@ static int read_all(int fd, uint8_t *data, size_t len, uint64_t offset)
     return HF_OK;
 }
 
+/* Bytes that were read from a file without being synced before: a process died, or a
+ * sync failed, after which the kernel calls them clean. Only writing them again makes
+ * sure. */
+static int write_again(int fd, const uint8_t *data, size_t len)
+{
+    int rc = write_all(fd, data, len, 0);
+
+    return rc == HF_OK && fdatasync(fd) != 0 ? disk_status(errno) : rc;
+}
+
 /* ---- slots ---- */
 
 static void slot_name(enum disk_slot slot, int copy, char out[DISK_NAME_BYTES])
@@ -101,7 +111,7 @@ int disk_files_slot_read(struct disk_files *f, enum disk_slot slot, int copy,
     int rc;
 
     slot_name(slot, copy, name);
-    fd = openat(f->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    fd = openat(f->dir_fd, name, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return errno == ENOENT ? HF_E_MESSAGE_NOT_FOUND : disk_status(errno);
     }
@@ -113,9 +123,10 @@ int disk_files_slot_read(struct disk_files *f, enum disk_slot slot, int copy,
         rc = read_all(fd, data, (size_t)st.st_size, 0);
         if (rc == HF_OK) {
             *len = (size_t)st.st_size;
+            rc = write_again(fd, data, *len);
         }
     }
-    (void)close(fd); /* read only: nothing can be lost */
+    (void)close(fd); /* what was written is synced */
     return rc;
 }
 
@@ -240,8 +251,9 @@ fail_fd:
 int disk_files_truncate(struct disk_files *f, uint32_t segment, uint64_t len)
 {
     char name[DISK_NAME_BYTES];
+    uint8_t *data;
     int fd;
-    int rc = HF_OK;
+    int rc;
 
     segment_name(segment, name);
     if (len == 0) {
@@ -250,11 +262,17 @@ int disk_files_truncate(struct disk_files *f, uint32_t segment, uint64_t len)
         }
         return fsync(f->log_fd) == 0 ? HF_OK : disk_status(errno);
     }
-    fd = openat(f->log_fd, name, O_WRONLY | O_CLOEXEC);
+    fd = openat(f->log_fd, name, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
         return disk_status(errno);
     }
-    if (ftruncate(fd, (off_t)len) != 0 || fsync(fd) != 0) {
+    data = malloc(len);
+    rc = data != NULL ? read_all(fd, data, len, 0) : HF_E_MEMORY_LOW;
+    if (rc == HF_OK) {
+        rc = write_again(fd, data, len);
+    }
+    free(data);
+    if (rc == HF_OK && (ftruncate(fd, (off_t)len) != 0 || fsync(fd) != 0)) {
         rc = disk_status(errno);
     }
     if (close(fd) != 0 && rc == HF_OK) {

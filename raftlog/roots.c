@@ -220,7 +220,9 @@ int roots_load(const char *dir, uint8_t roots[ROOTS_BYTES], uint64_t *index,
     return HF_OK;
 }
 
-/* Put the saved roots back and make them durable before LMDB looks at the file. */
+/* Put the saved roots back and make them durable before LMDB looks at the file. The
+ * record may have got its name from a process that died before it synced the directory;
+ * from now on pages of the former one are used again. */
 int roots_restore(const char *dir, const uint8_t roots[ROOTS_BYTES])
 {
     char path[PATH_BYTES];
@@ -246,5 +248,5 @@ int roots_restore(const char *dir, const uint8_t roots[ROOTS_BYTES])
         rc = status_from_errno(errno);
     }
     close(fd);
-    return rc;
+    return rc == HF_OK ? sync_dir(dir) : rc;
 }

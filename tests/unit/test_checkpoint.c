@@ -2,6 +2,7 @@
  * in tests/machine. */
 #include "tests/lib/rig.h"
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,17 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static unsigned directory_syncs;
+
+int fsync(int fd)
+{
+    int (*next)(int) = dlsym(RTLD_NEXT, "fsync");
+    struct stat st;
+
+    directory_syncs += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+    return next(fd);
+}
 
 static int setup(void **state)
 {
@@ -66,6 +78,19 @@ static void checkpoint_covers_its_begin(void **state)
     rig_reopen(r);
     assert_int_equal(r->index, 2);
     assert_int_equal(rig_digest(r), digest);
+}
+
+/* The process before may have died between the rename and the sync of the directory; if
+ * that came to the former record later, its pages would be used again by then. */
+static void what_a_start_finds_has_a_durable_name(void **state)
+{
+    struct rig *r = *state;
+
+    assert_int_equal(rig_create(r, "q"), HF_OK);
+    rig_checkpoint(r);
+    directory_syncs = 0;
+    rig_reopen(r);
+    assert_int_equal(directory_syncs, 1);
 }
 
 /* One that is given up changes nothing: the one before still holds. */
@@ -274,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(new_state_is_empty),
         T(checkpoint_covers_its_begin),
+        T(what_a_start_finds_has_a_durable_name),
         T(failed_checkpoint_leaves_the_former),
         T(replay_leads_to_the_same_digest),
         T(applied_entries_are_skipped),

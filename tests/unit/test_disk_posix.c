@@ -2,6 +2,7 @@
 #include "raftlog/disk_posix.h"
 #include "tests/lib/folder.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,6 +26,31 @@ struct fixture {
 };
 
 static char why[512];
+
+/* ---- what goes to the disk ---- */
+
+static _Atomic size_t unsynced; /* bytes written since the last sync */
+static _Atomic size_t synced;   /* bytes that a sync made durable */
+
+ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
+{
+    ssize_t (*next)(int, const void *, size_t, off_t) = dlsym(RTLD_NEXT, "pwrite");
+    ssize_t n = next(fd, data, len, offset);
+
+    unsynced += n > 0 ? (size_t)n : 0;
+    return n;
+}
+
+int fdatasync(int fd)
+{
+    int (*next)(int) = dlsym(RTLD_NEXT, "fdatasync");
+
+    synced += unsynced;
+    unsynced = 0;
+    return next(fd);
+}
+
+/* ---- the fixture ---- */
 
 static void open_disk(struct fixture *f)
 {
@@ -192,6 +218,34 @@ static void truncation_is_durable(void **state)
                      HF_E_MESSAGE_NOT_FOUND);
 }
 
+/* What a start takes from the disk may have been written by a process that died before
+ * its sync, or whose sync failed: then the kernel calls it clean, and a further sync
+ * does nothing. So it is written again. */
+static void what_a_start_reads_is_written_again(void **state)
+{
+    struct fixture *f = *state;
+    char data[64];
+    size_t len = sizeof data;
+
+    assert_int_equal(write_at(f, 1, 0, "0123456789"), HF_OK);
+    assert_int_equal(
+        f->disk.ops->slot_write(f->disk.ctx, DISK_SLOT_VOTE, 0, "abcde", 5), HF_OK);
+    close_disk(f);
+    open_disk(f);
+    synced = unsynced = 0;
+    assert_int_equal(f->disk.ops->slot_read(f->disk.ctx, DISK_SLOT_VOTE, 0, data, &len),
+                     HF_OK);
+    assert_int_equal(len, 5);
+    assert_memory_equal(data, "abcde", 5);
+    assert_int_equal(synced, 5);
+    assert_int_equal(unsynced, 0);
+    assert_int_equal(f->disk.ops->segment_truncate(f->disk.ctx, 1, 8), HF_OK);
+    assert_int_equal(synced, 13);
+    assert_int_equal(unsynced, 0);
+    assert_int_equal(read_at(f, 1, 0, data, 8), HF_OK);
+    assert_memory_equal(data, "01234567", 8);
+}
+
 /* A read past the end, or of a segment that is not there, is a status. */
 static void reading_what_is_not_there_is_refused(void **state)
 {
@@ -339,6 +393,7 @@ int main(void)
         t(bytes_come_back),
         t(segments_are_listed),
         t(truncation_is_durable),
+        t(what_a_start_reads_is_written_again),
         t(reading_what_is_not_there_is_refused),
         t(old_segments_are_dropped),
         t(slots_keep_two_copies),
