@@ -1,5 +1,5 @@
-/* power.c: see power.h. First the contents, file by file, found by their inodes; then the
- * last changes of directories, newest first. */
+/* power.c: see power.h. First the contents, file by file, found by their inodes; then
+ * the last changes of directories, newest first. */
 #include "tests/power/power.h"
 
 #include "proto/check.h"
@@ -17,6 +17,7 @@
 
 #define SECTOR    512u
 #define NAMES_MAX 100000u
+#define SETTLED   UINT64_MAX
 
 struct record {
     uint64_t sector;
@@ -98,14 +99,18 @@ static void undo_file(const struct loss *l, int fd, const char *undo,
         return; /* killed before anything was changed */
     }
     while (fread(&r, sizeof r, 1, f) == 1) {
-        if (!newest && is_settled(&(struct settled){settled->sectors, known}, r.sector)) {
+        if (r.sector == SETTLED) {
+            continue;
+        }
+        if (!newest &&
+            is_settled(&(struct settled){settled->sectors, known}, r.sector)) {
             continue;
         }
         if (!draw(l)) {
             l->figures->kept++;
             if (newest) {
-                settled->sectors = realloc(settled->sectors,
-                                           (settled->count + 1) * sizeof r.sector);
+                settled->sectors =
+                    realloc(settled->sectors, (settled->count + 1) * sizeof r.sector);
                 CHECK(settled->sectors != NULL);
                 settled->sectors[settled->count++] = r.sector;
             }
@@ -118,7 +123,8 @@ static void undo_file(const struct loss *l, int fd, const char *undo,
     CHECK(fstat(fd, &st) == 0);
     /* What was appended may be gone with the size of the file; what was cut off comes
      * back with it. */
-    if ((uint64_t)st.st_size != size && (draw(l) || (uint64_t)st.st_size < size)) {
+    if (size != SETTLED && (uint64_t)st.st_size != size &&
+        (draw(l) || (uint64_t)st.st_size < size)) {
         CHECK(ftruncate(fd, (off_t)size) == 0);
         l->figures->sizes++;
     }
@@ -157,6 +163,14 @@ static void undo_inode(const struct loss *l, const char *data, const char *undo,
         free(list[i]);
     }
     free(list);
+    snprintf(file, sizeof file, "%s/x-%llu", undo, ino);
+    if (access(file, F_OK) == 0) {
+        l->figures->failed_syncs++;
+        if (fd >= 0) {
+            undo_file(l, fd, file, &settled, false);
+        }
+        unlink(file);
+    }
     free(settled.sectors);
     if (fd >= 0) {
         close(fd);
@@ -319,7 +333,8 @@ void power_fail(const char *data, const char *undo, uint64_t *random,
         unsigned long long ino;
 
         if (sscanf(list[i]->d_name, "f-%llu", &ino) == 1 ||
-            sscanf(list[i]->d_name, "p-%llu-", &ino) == 1) {
+            sscanf(list[i]->d_name, "p-%llu-", &ino) == 1 ||
+            sscanf(list[i]->d_name, "x-%llu", &ino) == 1) {
             undo_inode(&l, data, undo, ino);
         }
         free(list[i]);
@@ -327,4 +342,79 @@ void power_fail(const char *data, const char *undo, uint64_t *random,
     free(list);
     undo_names(&l, undo);
     empty(undo);
+}
+
+/* ---- a process that died alone ---- */
+
+/* The records of `newer` for sectors that `older` has none of go to its end. */
+static void join(const char *older, const char *newer)
+{
+    FILE *to = fopen(older, "r+e");
+    FILE *from = fopen(newer, "re");
+    struct settled have = {NULL, 0};
+    struct record r;
+    uint64_t size;
+
+    CHECK(to != NULL && from != NULL);
+    if (fread(&size, sizeof size, 1, to) == 1 &&
+        fread(&size, sizeof size, 1, from) == 1) {
+        long end = (long)sizeof size;
+
+        while (fread(&r, sizeof r, 1, to) == 1) {
+            have.sectors =
+                realloc(have.sectors, (have.count + 1) * sizeof *have.sectors);
+            CHECK(have.sectors != NULL);
+            have.sectors[have.count++] = r.sector;
+            end += (long)sizeof r;
+        }
+        CHECK(fseek(to, end, SEEK_SET) == 0); /* the last one may be half */
+        while (fread(&r, sizeof r, 1, from) == 1) {
+            if (!is_settled(&have, r.sector)) {
+                CHECK(fwrite(&r, sizeof r, 1, to) == 1);
+            }
+        }
+    }
+    fclose(from);
+    CHECK(fclose(to) == 0);
+    free(have.sectors);
+}
+
+/* Those of a file's syncs that came later have higher numbers. */
+static int by_number(const struct dirent **a, const struct dirent **b)
+{
+    unsigned long long ino;
+    unsigned x = 0;
+    unsigned y = 0;
+
+    (void)sscanf((*a)->d_name, "p-%llu-%u", &ino, &x);
+    (void)sscanf((*b)->d_name, "p-%llu-%u", &ino, &y);
+    return x < y ? 1 : x > y ? -1 : 0; /* the newest first */
+}
+
+static int is_under_way(const struct dirent *e)
+{
+    return strncmp(e->d_name, "p-", 2) == 0;
+}
+
+void power_stays(const char *undo)
+{
+    struct dirent **list;
+    int count = scandir(undo, &list, is_under_way, by_number);
+
+    for (int i = 0; i < count; i++) {
+        char under_way[PATH_MAX];
+        char file[PATH_MAX];
+        unsigned long long ino;
+
+        CHECK(sscanf(list[i]->d_name, "p-%llu-", &ino) == 1);
+        CHECK(snprintf(under_way, sizeof under_way, "%s/%s", undo, list[i]->d_name) <
+              PATH_MAX);
+        snprintf(file, sizeof file, "%s/f-%llu", undo, ino);
+        if (access(file, F_OK) == 0) {
+            join(under_way, file);
+        }
+        CHECK(rename(under_way, file) == 0);
+        free(list[i]);
+    }
+    free(list);
 }

@@ -25,11 +25,19 @@ void power_off(struct powered *p, int node)
     power_fail(p->c->node[node].data, p->undo[node], &p->random, &p->figures);
 }
 
+void power_crash(struct powered *p, int node)
+{
+    if (p->c->node[node].pid != 0) {
+        node_kill(p->c, node);
+    }
+    power_stays(p->undo[node]);
+}
+
 void powered_start(struct powered *p)
 {
     /* Small steps, so that cuts meet checkpoints, new segments and cut logs. */
-    static const char *const flags[] = {"--checkpoint-bytes", "2MiB", "--trailing-bytes",
-                                        "1MiB", NULL};
+    static const char *const flags[] = {"--checkpoint-bytes", "2MiB",
+                                        "--trailing-bytes", "1MiB", NULL};
     const struct cluster_options options = {.flags = flags};
 
     memset(p, 0, sizeof *p);

@@ -18,5 +18,7 @@ void powered_start(struct powered *p);
 void power_on(struct powered *p, int node);
 /* Kill it, if it is not dead already, and take away what was not synced. */
 void power_off(struct powered *p, int node);
+/* The process dies and nothing else: a later power_off may still take what it wrote. */
+void power_crash(struct powered *p, int node);
 
 #endif

@@ -1,16 +1,19 @@
 /* shim.c: LD_PRELOAD library: remembers what a power loss would take.
  *
- * For each file below HOLDFAST_POWER_DATA it keeps, in HOLDFAST_POWER_UNDO, what stood in
- * every sector before it was written, until the file is synced; and each change of a
+ * For each file below HOLDFAST_POWER_DATA it keeps, in HOLDFAST_POWER_UNDO, what stood
+ * in every sector before it was written, until the file is synced; and each change of a
  * directory until that directory is synced. All of it is written before the change is
  * made, so that it is there after a SIGKILL; power.h makes of it what a disk might hold
  * after the loss.
  *
- *   undo/f-INODE          since the last sync: u64 size of then, then sectors: u64 number,
- *                         512 bytes
- *   undo/p-INODE-N        the same, while a sync is under way
- *   undo/names            changes of directories and their syncs, a line each
- *   undo/s-N              what a removed or replaced name led to (a further link)
+ *   undo/f-INODE          since the last sync: u64 size of then, then sectors: u64
+ * number, 512 bytes undo/p-INODE-N        the same, while a sync is under way
+ *   undo/x-INODE          the same, of a sync that failed: the kernel calls it clean,
+ * and only what is written and synced again becomes durable; number and size of that
+ * are all ones undo/names            changes of directories and their syncs, a line
+ * each undo/s-N              what a removed or replaced name led to (a further link)
+ *
+ * A process that begins goes on with what it finds there: power_stays in power.h.
  *
  * A sync is not passed on: it takes a random time of up to 2 ms, and then what was
  * written before it is durable. While there is a file undo/lie nothing is.
@@ -18,6 +21,7 @@
  * A file undo/fail with "COUNT ERRNO" makes one call fail: the first after COUNT that
  * changes or syncs something (ERRNO 0: a write that takes only a part). It is removed
  * then. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +41,14 @@
 #define FILES  256
 #define FDS    4096
 
+struct record {
+    uint64_t sector;
+    uint8_t data[SECTOR];
+};
+
 struct tracked {
-    ino_t ino; /* 0 = free */
-    int undo;  /* -1 = nothing since the last sync */
+    ino_t ino;     /* 0 = free */
+    int undo;      /* -1 = nothing since the last sync */
     uint8_t *seen; /* a bit for each sector that is saved */
     size_t seen_bytes;
 };
@@ -61,6 +70,23 @@ static void die(const char *what)
     abort();
 }
 
+/* Names that an earlier process gave are not given again. */
+static void count_on(void)
+{
+    DIR *d = opendir(undo_dir);
+    struct dirent *e;
+    unsigned n;
+
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        if (sscanf(e->d_name, "s-%u", &n) == 1 && n > counter) {
+            counter = n;
+        }
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *data = getenv("HOLDFAST_POWER_DATA");
@@ -77,6 +103,7 @@ __attribute__((constructor)) static void begin(void)
     if (names_fd < 0) {
         die(path);
     }
+    count_on();
 }
 
 /* Below the data directory, and no file whose content does not outlive a process. */
@@ -87,7 +114,8 @@ static bool is_ours(const char *path)
 
     return len > 0 && strncmp(path, data_dir, len) == 0 &&
            (path[len] == '/' || path[len] == '\0') &&
-           (last == NULL || (strcmp(last, "/lock") != 0 && strcmp(last, "/lock.mdb") != 0));
+           (last == NULL ||
+            (strcmp(last, "/lock") != 0 && strcmp(last, "/lock.mdb") != 0));
 }
 
 /* The absolute path of `name` as seen from dir_fd. */
@@ -143,8 +171,8 @@ static void note(const char *format, ...)
 
 /* ---- calls that fail ---- */
 
-/* Under the lock. The error of this call; 0: a short write, where it is one; -1: it goes
- * through. */
+/* Under the lock. The error of this call; 0: a short write, where it is one; -1: it
+ * goes through. */
 static int drawn_error(void)
 {
     static long left = -1;
@@ -155,6 +183,10 @@ static int drawn_error(void)
     int fd;
 
     snprintf(path, sizeof path, "%s/fail", undo_dir);
+    if (access(path, F_OK) != 0) {
+        left = -1; /* taken away */
+        return -1;
+    }
     if (left < 0) {
         fd = NEXT(open)(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) {
@@ -223,32 +255,12 @@ static struct tracked *find(ino_t ino)
 static void undo_path(char out[PATH_MAX + 64], char kind, ino_t ino, unsigned n)
 {
     if (kind == 'p') {
-        snprintf(out, PATH_MAX + 64, "%s/p-%llu-%u", undo_dir, (unsigned long long)ino, n);
+        snprintf(out, PATH_MAX + 64, "%s/p-%llu-%u", undo_dir, (unsigned long long)ino,
+                 n);
     } else {
         snprintf(out, PATH_MAX + 64, "%s/%c-%llu", undo_dir, kind,
                  (unsigned long long)ino);
     }
-}
-
-static struct tracked *open_undo(int fd)
-{
-    struct tracked *t = find(inodes[fd]);
-    char path[PATH_MAX + 64];
-    struct stat st;
-    uint64_t size;
-
-    if (t->undo >= 0) {
-        return t;
-    }
-    undo_path(path, 'f', t->ino, 0);
-    t->undo =
-        NEXT(open)(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    if (t->undo < 0 || fstat(fd, &st) != 0) {
-        die(path);
-    }
-    size = (uint64_t)st.st_size;
-    write_all(t->undo, &size, sizeof size);
-    return t;
 }
 
 static bool mark_seen(struct tracked *t, uint64_t sector)
@@ -273,6 +285,33 @@ static bool mark_seen(struct tracked *t, uint64_t sector)
     return true;
 }
 
+static struct tracked *open_undo(int fd)
+{
+    struct tracked *t = find(inodes[fd]);
+    char path[PATH_MAX + 64];
+    struct stat st;
+    struct record r;
+    uint64_t size;
+
+    if (t->undo >= 0) {
+        return t;
+    }
+    undo_path(path, 'f', t->ino, 0);
+    t->undo = NEXT(open)(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (t->undo < 0 || fstat(fd, &st) != 0) {
+        die(path);
+    }
+    if (read(t->undo, &size, sizeof size) == (ssize_t)sizeof size) {
+        while (read(t->undo, &r, sizeof r) == (ssize_t)sizeof r) {
+            (void)mark_seen(t, r.sector);
+        }
+        return t; /* of an earlier process */
+    }
+    size = (uint64_t)st.st_size;
+    write_all(t->undo, &size, sizeof size);
+    return t;
+}
+
 /* What [offset, offset + len) holds is about to go. */
 static void save(int fd, uint64_t offset, uint64_t len)
 {
@@ -290,13 +329,11 @@ static void save(int fd, uint64_t offset, uint64_t len)
         die(fresh);
     }
     for (uint64_t s = offset / SECTOR; s <= (offset + len - 1) / SECTOR; s++) {
-        struct {
-            uint64_t sector;
-            uint8_t data[SECTOR];
-        } record = {.sector = s};
+        struct record record = {.sector = s};
 
         if (mark_seen(t, s)) {
-            (void)pread(own, record.data, SECTOR, (off_t)(s * SECTOR)); /* zeros beyond */
+            (void)pread(own, record.data, SECTOR,
+                        (off_t)(s * SECTOR)); /* zeros beyond */
             write_all(t->undo, &record, sizeof record);
         }
     }
@@ -498,14 +535,71 @@ static void take_time(void)
     usleep((useconds_t)(rand_r(&seed) % 2000));
 }
 
-static bool sync_fails(void)
+/* What is not synced now may go even when a later sync succeeds. */
+static void call_clean(int fd)
+{
+    char from[PATH_MAX + 64];
+    char to[PATH_MAX + 64];
+    struct tracked *t = find(inodes[fd]);
+
+    undo_path(from, 'f', t->ino, 0);
+    undo_path(to, 'x', t->ino, 0);
+    if (t->undo < 0 || access(to, F_OK) == 0) {
+        return; /* a second failure: a later sync will do */
+    }
+    if (NEXT(rename)(from, to) != 0) {
+        die(from);
+    }
+    NEXT(close)(t->undo);
+    t->undo = -1;
+    memset(t->seen, 0, t->seen_bytes);
+}
+
+static bool sync_fails(int fd)
 {
     bool failed;
 
     pthread_mutex_lock(&lock);
     failed = fails();
+    if (failed && kinds[fd] == 1) {
+        call_clean(fd);
+    }
     pthread_mutex_unlock(&lock);
     return failed;
+}
+
+/* What was written again after a failed sync is durable now; so is the size. */
+static void settle_failed(ino_t ino, const char *written)
+{
+    const uint64_t settled = UINT64_MAX;
+    struct tracked again = {0};
+    char path[PATH_MAX + 64];
+    struct record r;
+    off_t at = (off_t)sizeof settled;
+    int in;
+    int fd;
+
+    undo_path(path, 'x', ino, 0);
+    fd = NEXT(open)(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    in = NEXT(open)(written, O_RDONLY | O_CLOEXEC);
+    if (in < 0 || lseek(in, at, SEEK_SET) != at) {
+        die(written);
+    }
+    while (read(in, &r, sizeof r) == (ssize_t)sizeof r) {
+        (void)mark_seen(&again, r.sector);
+    }
+    NEXT(close)(in);
+    (void)NEXT(pwrite)(fd, &settled, sizeof settled, 0);
+    for (; pread(fd, &r, sizeof r, at) == (ssize_t)sizeof r; at += (off_t)sizeof r) {
+        if (r.sector != settled && !mark_seen(&again, r.sector)) {
+            (void)NEXT(pwrite)(fd, &settled, sizeof settled, at);
+        }
+    }
+    NEXT(close)(fd);
+    free(again.seen);
 }
 
 static void sync_file(int fd)
@@ -529,6 +623,7 @@ static void sync_file(int fd)
     pthread_mutex_unlock(&lock);
     take_time();
     if (to[0] != '\0') {
+        settle_failed(t->ino, to);
         (void)NEXT(unlink)(to);
     }
 }
@@ -541,7 +636,7 @@ static int sync_any(int fd)
     if (access(path, F_OK) == 0) {
         return 0;
     }
-    if (sync_fails()) {
+    if (sync_fails(fd)) {
         return -1;
     }
     if (kinds[fd] == 1) {
