@@ -49,8 +49,8 @@ struct tls {
     bool established;
     bool heard; /* the first byte was looked at */
     bool plain;
-    bool named; /* the certificate must be for `name` */
     int status; /* how it ended */
+    unsigned key_updates;
     struct slice in;
     struct op_buffer out;
     size_t before_bytes; /* fed before it was established */
@@ -331,6 +331,20 @@ static int outcome(struct tls *t, int rc)
     }
 }
 
+/* Sees every message of TLS that comes or goes. */
+static void on_message(int sent, int version, int type, const void *data, size_t len,
+                       SSL *ssl, void *ctx)
+{
+    struct tls *t = SSL_get_app_data(ssl);
+
+    (void)version;
+    (void)ctx;
+    if (!sent && type == SSL3_RT_HANDSHAKE && len > 0 &&
+        *(const uint8_t *)data == SSL3_MT_KEY_UPDATE) {
+        t->key_updates++;
+    }
+}
+
 /* ---- contexts ---- */
 
 static int no_passphrase(char *buf, int size, int writing, void *ctx)
@@ -412,7 +426,8 @@ static int load_authorities(struct tls_context *c, const struct tls_options *o,
         return refuse_file(why, size, "authorities", o->ca,
                            "it holds no certificate in PEM");
     }
-    if (o->ca == NULL && o->system_ca && SSL_CTX_set_default_verify_paths(c->ssl) != 1) {
+    if (o->ca == NULL && o->system_ca &&
+        SSL_CTX_set_default_verify_paths(c->ssl) != 1) {
         (void)snprintf(why, size,
                        "the system's authorities cannot be read: name a file");
         return HF_E_INVALID_ARGUMENT;
@@ -428,6 +443,7 @@ static bool set_rules(SSL_CTX *ssl)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(ssl, CERTS_BYTES);
     SSL_CTX_set_verify_depth(ssl, CHAIN_DEPTH);
+    SSL_CTX_set_msg_callback(ssl, on_message);
     SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
     return SSL_CTX_set_num_tickets(ssl, 0) == 1 &&
            SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1 &&
@@ -624,6 +640,10 @@ int tls_read(struct tls *t, uint8_t *room, size_t capacity, size_t *n)
     }
     ERR_clear_error();
     rc = SSL_read_ex(t->ssl, room, capacity, n);
+    if (t->key_updates > TLS_KEY_UPDATES) {
+        *n = 0;
+        return fail(t, HF_E_PROTOCOL, "it changes its keys too often");
+    }
     if (rc == 1) {
         return HF_OK;
     }

@@ -7,15 +7,15 @@
  *
  *     HANDSHAKE --tls_read--> ESTABLISHED --tls_read fails, tls_end--> over
  *
- * One turn of its owner: feed what the socket gave; read until nothing comes; write what
- * is to be said once it is established; send what tls_out holds, also after a failure,
- * because it may be the alert that tells the other end why.
+ * One turn of its owner: feed what the socket gave; read until nothing comes; write
+ * what is to be said once it is established; send what tls_out holds, also after a
+ * failure, because it may be the alert that tells the other end why.
  *
- * Bounds. What was fed is used up by reading, so no ciphertext waits here but the record
- * that is not whole yet (17 KiB); what is read is never more than what was fed. tls_out
- * grows by what was written and, at most by as much, by what was fed: its owner counts
- * it among its unsent bytes and stops feeding. Before it is established a stranger gets
- * TLS_HANDSHAKE_BYTES; the time is up to the owner.
+ * Bounds. What was fed is used up by reading, so no ciphertext waits here but the
+ * record that is not whole yet (17 KiB); what is read is never more than what was fed.
+ * tls_out grows by what was written and, at most by as much, by what was fed: its owner
+ * counts it among its unsent bytes and stops feeding. Before it is established a
+ * stranger gets TLS_HANDSHAKE_BYTES; the time is up to the owner.
  *
  * TLS 1.2 and 1.3, ciphers with forward secrecy and authenticated encryption only; no
  * renegotiation, no resumption, no compression, no early data. */
@@ -28,8 +28,11 @@
 
 #include <stdint.h>
 
-#define TLS_HANDSHAKE_BYTES (64u << 10) /* fed before it is established, and one feed */
-#define TLS_WHY             256u
+#define TLS_HANDSHAKE_BYTES (64u << 10) /* fed before it is established, and one feed  \
+                                         */
+#define TLS_WHY 256u
+/* Changes of keys that one end may ask for: each costs more than the bytes that ask. */
+#define TLS_KEY_UPDATES 1000u
 /* What OpenSSL takes for one connection, handshake over, nothing on the way: measured,
  * for accounts of memory. */
 #define TLS_OBJECT_BYTES (16u << 10)
@@ -73,9 +76,8 @@ void tls_close(struct tls *t);
 
 /* Ciphertext, borrowed until tls_read has used it up. What was fed before is. */
 void tls_feed(struct tls *t, const uint8_t *data, size_t len);
-/* The next plaintext; *n = 0: all is used up. Also drives the handshake. After a failure,
- * always the same:
- * HF_E_CLOSED: the other end has ended the stream in order.
+/* The next plaintext; *n = 0: all is used up. Also drives the handshake. After a
+ * failure, always the same: HF_E_CLOSED: the other end has ended the stream in order.
  * HF_E_AUTH_FAILED: a certificate, of either end, is not accepted by the other.
  * HF_E_PROTOCOL: this is not TLS as we speak it. HF_E_MEMORY_LOW. tls_why says more. */
 int tls_read(struct tls *t, uint8_t *room, size_t capacity, size_t *n);

@@ -1,7 +1,10 @@
 /* test_conn.c: real sockets in front of the fakes of fake_raftlog.h: frames,
- * back-pressure, and every way a connection ends. */
+ * back-pressure, and every way a connection ends; all of it in plain text and again
+ * with TLS. */
 #include "broker/conn.h"
 #include "broker/log.h"
+#include "tests/lib/certificates.h"
+#include "tests/lib/folder.h"
 #include "tests/unit/fake_raftlog.h"
 
 #include <errno.h>
@@ -21,9 +24,17 @@ static uint16_t port;
 static unsigned emptied;
 static FILE *quiet;
 
+/* Of the second half; NULL: plain text. */
+static struct tls_context *server_tls;
+static struct tls_context *client_tls;
+static struct authority *authority;
+static char folder[FOLDER_BYTES];
+
 /* The other end, in the same thread: it never blocks. */
 struct peer {
     int fd;
+    struct tls *tls;
+    int tls_status;
     struct frame_reader reader;
     bool ended; /* the stream was ended in order */
     bool reset;
@@ -66,6 +77,7 @@ static int setup(void **state)
     dispatch_attach(dispatch, NULL, leader);
     leader_begin(leader, (struct raftlog *)&fake, 0);
     conn_set_init(&set, &loop, dispatch, &metrics, 4);
+    set.tls = server_tls;
     assert_int_equal(uv_tcp_init(&loop, &listener), 0);
     assert_int_equal(uv_tcp_bind(&listener, (struct sockaddr *)&address, 0), 0);
     assert_int_equal(uv_listen((uv_stream_t *)&listener, 16, on_connection), 0);
@@ -92,7 +104,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct peer *peer_open(void)
+static void peer_read(struct peer *p);
+
+static struct peer *peer_connect(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct peer *p = calloc(1, sizeof *p);
@@ -110,8 +124,40 @@ static struct peer *peer_open(void)
 static void peer_close(struct peer *p)
 {
     close(p->fd);
+    tls_close(p->tls);
     frame_reader_done(&p->reader);
     free(p);
+}
+
+/* What TLS has to send, as much as the socket takes. True: all of it. */
+static bool peer_flush(struct peer *p)
+{
+    struct op_buffer *out = tls_out(p->tls);
+    ssize_t n = out->len > 0 ? send(p->fd, out->data, out->len, MSG_NOSIGNAL) : 0;
+
+    if (n > 0) {
+        out->len -= (size_t)n;
+        memmove(out->data, out->data + n, out->len);
+    } else if (n < 0 && errno != EAGAIN) {
+        out->len = 0; /* the node has closed */
+    }
+    return out->len == 0;
+}
+
+static struct peer *peer_open(void)
+{
+    struct peer *p = peer_connect();
+
+    if (client_tls == NULL) {
+        return p;
+    }
+    p->tls = tls_open(client_tls, TLS_CONNECT, NULL);
+    assert_non_null(p->tls);
+    while (!tls_established(p->tls) && !p->ended && !p->reset) {
+        turn();
+        peer_read(p);
+    }
+    return p;
 }
 
 /* Write all of it, turning the loop while the socket is full. */
@@ -119,6 +165,14 @@ static void peer_write(struct peer *p, const void *data, size_t len)
 {
     size_t done = 0;
 
+    if (p->tls != NULL) {
+        (void)tls_write(p->tls, data, len);
+        while (!peer_flush(p)) {
+            turn();
+        }
+        turn();
+        return;
+    }
     while (done < len) {
         ssize_t n = send(p->fd, (const char *)data + done, len - done, MSG_NOSIGNAL);
 
@@ -134,12 +188,40 @@ static void peer_write(struct peer *p, const void *data, size_t len)
 /* Write as much as goes in without waiting. Returns false when the socket is full. */
 static bool peer_try(struct peer *p, const void *data, size_t len)
 {
-    return send(p->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
+    if (p->tls == NULL) {
+        return send(p->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
+    }
+    if (!peer_flush(p)) {
+        return false;
+    }
+    assert_int_equal(tls_write(p->tls, data, len), HF_OK);
+    (void)peer_flush(p); /* the rest goes with the next call, or the next read */
+    return true;
 }
 
-static void peer_read(struct peer *p)
+static void peer_receive_tls(struct peer *p)
 {
-    struct slice message;
+    uint8_t cipher[16384];
+    ssize_t bytes = recv(p->fd, cipher, sizeof cipher, 0);
+    size_t n = 1;
+
+    (void)peer_flush(p);
+    p->ended = p->ended || bytes == 0;
+    p->reset = p->reset || (bytes < 0 && errno != EAGAIN);
+    tls_feed(p->tls, cipher, bytes > 0 ? (size_t)bytes : 0);
+    while (n > 0) {
+        uint8_t *room;
+        size_t capacity;
+
+        assert_int_equal(frame_reader_reserve(&p->reader, &room, &capacity), HF_OK);
+        p->tls_status = tls_read(p->tls, room, capacity, &n);
+        frame_reader_commit(&p->reader, n);
+    }
+    (void)peer_flush(p);
+}
+
+static void peer_receive(struct peer *p)
+{
     uint8_t *room;
     size_t capacity;
     ssize_t n;
@@ -149,6 +231,17 @@ static void peer_read(struct peer *p)
     p->ended = p->ended || n == 0;
     p->reset = p->reset || (n < 0 && errno != EAGAIN);
     frame_reader_commit(&p->reader, n > 0 ? (size_t)n : 0);
+}
+
+static void peer_read(struct peer *p)
+{
+    struct slice message;
+
+    if (p->tls != NULL) {
+        peer_receive_tls(p);
+    } else {
+        peer_receive(p);
+    }
     while (frame_reader_next(&p->reader, &message) == HF_OK && message.data != NULL) {
         struct op_reply reply;
         struct arena arena;
@@ -667,6 +760,147 @@ static void finish_without_connections_is_done_at_once(void **state)
     set.empty = NULL;
 }
 
+/* ---- TLS ---- */
+
+static struct tls_context *server_context(const char *name)
+{
+    struct certificate_files files = authority_issue(authority, name, NULL);
+    const struct tls_options o = {.cert = files.cert, .key = files.key};
+    struct tls_context *c = NULL;
+    char why[TLS_WHY];
+
+    assert_int_equal(tls_context_open(&o, &c, why, sizeof why), HF_OK);
+    return c;
+}
+
+static int begin_tls(void **state)
+{
+    struct tls_options o = {0};
+    char why[TLS_WHY];
+
+    (void)state;
+    folder_make(folder);
+    authority = authority_make(folder, "authority");
+    server_tls = server_context("node");
+    o.ca = authority_file(authority);
+    assert_int_equal(tls_context_open(&o, &client_tls, why, sizeof why), HF_OK);
+    return 0;
+}
+
+static int end_tls(void **state)
+{
+    (void)state;
+    tls_context_close(server_tls);
+    tls_context_close(client_tls);
+    server_tls = client_tls = NULL;
+    authority_free(authority);
+    folder_remove(folder);
+    return 0;
+}
+
+/* Whoever speaks the protocol in plain text gets one answer in plain text. */
+static void plain_text_is_answered_then_the_stream_ends(void **state)
+{
+    struct op_request hello = {.op = OP_HELLO,
+                               .hello = {.version_low = 1, .version_high = 1}};
+    struct op_buffer b = {0};
+    struct peer *p = peer_connect();
+
+    (void)state;
+    frame_request(&b, &hello, 1);
+    peer_write(p, b.data, b.len);
+    peer_await_end(p);
+    assert_true(p->ended);
+    assert_int_equal(p->answers, 1);
+    assert_int_equal(p->last_id, 0);
+    assert_int_equal(p->last_status, HF_E_PROTOCOL);
+    assert_int_equal(metrics.tls_failed, 1);
+    op_buffer_done(&b);
+    peer_close(p);
+}
+
+/* One that never ends its handshake goes when its time is over, however it dawdles. */
+static void handshake_that_dawdles_is_closed(void **state)
+{
+    struct tls *tls = tls_open(client_tls, TLS_CONNECT, NULL);
+    struct op_buffer *out = tls_out(tls);
+    struct peer *p = peer_connect();
+    size_t at = 0;
+
+    (void)state;
+    set.hello_ms = 20;
+    while (!p->ended && !p->reset) {
+        if (at < out->len / 2) {
+            peer_write(p, out->data + at++, 1);
+        }
+        turn();
+        conn_set_sweep(&set);
+        peer_read(p);
+    }
+    assert_int_equal(metrics.connections_idle, 1);
+    assert_int_equal(p->answers, 0);
+    tls_close(tls);
+    peer_close(p);
+}
+
+/* Both ends of a connection that is ended in order say so inside TLS. */
+static void an_orderly_end_is_told_inside(void **state)
+{
+    struct peer *p = greeted();
+
+    (void)state;
+    conn_set_finish(&set, on_empty, NULL);
+    peer_await_end(p);
+    assert_int_equal(p->tls_status, HF_E_CLOSED);
+    peer_close(p);
+    p = NULL;
+    while (emptied == 0) {
+        turn();
+    }
+    set.empty = NULL;
+}
+
+/* A client may say its end inside TLS and keep the socket: half-closing is closing. */
+static void an_end_inside_tls_closes(void **state)
+{
+    struct peer *p = greeted();
+
+    (void)state;
+    tls_end(p->tls);
+    while (set.count > 0) {
+        (void)peer_flush(p);
+        turn();
+    }
+    peer_close(p);
+}
+
+/* Connections that are open go on when the certificate is exchanged. */
+static void a_new_certificate_is_for_new_connections(void **state)
+{
+    struct tls_context *fresh = server_context("fresh");
+    struct op_buffer b = {0};
+    struct peer *old = greeted();
+    struct peer *young;
+
+    (void)state;
+    set.tls = fresh;
+    young = greeted();
+    tls_context_close(fresh);
+    set.tls = server_tls;
+    frame_send(&b, 10);
+    peer_write(old, b.data, b.len);
+    peer_write(young, b.data, b.len);
+    while (fake.count < 2) {
+        turn();
+    }
+    apply();
+    peer_await_answers(old, 2);
+    peer_await_answers(young, 2);
+    op_buffer_done(&b);
+    peer_close(old);
+    peer_close(young);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -692,6 +926,16 @@ int main(void)
         TEST(finish_flushes_and_closes),
         TEST(finish_without_connections_is_done_at_once),
     };
+    const struct CMUnitTest tls_tests[] = {
+        TEST(plain_text_is_answered_then_the_stream_ends),
+        TEST(handshake_that_dawdles_is_closed),
+        TEST(an_orderly_end_is_told_inside),
+        TEST(an_end_inside_tls_closes),
+        TEST(a_new_certificate_is_for_new_connections),
+    };
+    int failed = cmocka_run_group_tests_name("plain text", tests, NULL, NULL);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed +=
+        cmocka_run_group_tests_name("the same with TLS", tests, begin_tls, end_tls);
+    return failed + cmocka_run_group_tests_name("TLS", tls_tests, begin_tls, end_tls);
 }
