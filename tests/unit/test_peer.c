@@ -1,8 +1,10 @@
-/* test_peer.c: connections between nodes over real loopback sockets, and their abuse.
- */
+/* test_peer.c: connections between nodes over real loopback sockets, in plain text and
+ * with TLS, and their abuse. */
 #include "proto/crc32c.h"
+#include "proto/tls.h"
 #include "raftlog/bytes.h"
 #include "raftlog/peer.h"
+#include "tests/lib/certificates.h"
 #include "tests/lib/folder.h"
 
 #include <arpa/inet.h>
@@ -33,6 +35,7 @@ struct end {
     int frames;
     int refused;
     int notes;
+    char note[512]; /* the last one */
     int drained;
     enum handshake_status status;
     bool proven;
@@ -117,7 +120,7 @@ static void on_note(void *ctx, enum raftlog_level level, const char *text)
     struct end *e = ctx;
 
     (void)level;
-    (void)text;
+    (void)snprintf(e->note, sizeof e->note, "%s", text);
     e->notes++;
 }
 
@@ -143,12 +146,19 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+/* Of both nets in the second half; NULL: plain text. */
+static struct tls_context *tls;
+static struct authority *authority;
+static struct authority *strangers;
+static char folder[FOLDER_BYTES];
+
 static void end_open(struct fixture *f, struct end *e, uint64_t node)
 {
     struct peer_config config = {
         .loop = &f->loop,
         .self = {"cluster", e->secret, node, 1000 + node},
         .listen = e->listen,
+        .tls = tls,
         .user_timeout_ms = 2000,
         .callbacks = &callbacks,
         .ctx = e,
@@ -554,6 +564,98 @@ static void a_bad_listen_address_is_refused(void **state)
                      HF_E_INVALID_ARGUMENT);
 }
 
+/* ---- TLS ---- */
+
+static struct tls_context *context_of(struct authority *own, const char *name)
+{
+    struct certificate_files files = authority_issue(own, name, NULL);
+    const struct tls_options o = {.cert = files.cert,
+                                  .key = files.key,
+                                  .ca = authority_file(authority),
+                                  .demand = TLS_DEMAND_ALWAYS};
+    struct tls_context *c = NULL;
+    char why[TLS_WHY];
+
+    assert_int_equal(tls_context_open(&o, &c, why, sizeof why), HF_OK);
+    return c;
+}
+
+static int begin_tls(void **state)
+{
+    (void)state;
+    folder_make(folder);
+    authority = authority_make(folder, "authority");
+    strangers = authority_make(folder, "strangers");
+    tls = context_of(authority, "node");
+    return 0;
+}
+
+static int end_tls(void **state)
+{
+    (void)state;
+    tls_context_close(tls);
+    tls = NULL;
+    authority_free(authority);
+    authority_free(strangers);
+    folder_remove(folder);
+    return 0;
+}
+
+/* A certificate of another authority keeps a node out, and both ends say why. */
+static void another_authority_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct tls_context *odd = context_of(strangers, "odd");
+    struct peer_target *t;
+
+    peer_net_set_tls(f->a.net, odd);
+    t = dial(&f->a, &f->b, PURPOSE_RAFT, 2, 1002);
+    wait_for(f, f->a.notes > 0 && f->b.notes > 0);
+    assert_non_null(strstr(f->b.note, "peer connection from 127.0.0.1:"));
+    assert_non_null(strstr(f->b.note, "its certificate (CN=odd) is from an authority "
+                                      "that is not trusted here (CN=strangers)"));
+    assert_non_null(strstr(f->a.note, "does not trust the authority"));
+    assert_int_equal(f->a.opened + f->b.opened, 0);
+    peer_target_drop(t);
+    peer_net_set_tls(f->a.net, tls);
+    tls_context_close(odd);
+}
+
+/* One with TLS and one without wait for each other: told, and let in by nobody. */
+static void plain_text_and_tls_do_not_meet(void **state)
+{
+    struct fixture *f = *state;
+    struct peer_target *t;
+
+    peer_net_set_tls(f->a.net, NULL);
+    t = dial(&f->b, &f->a, PURPOSE_RAFT, 1, 1001);
+    wait_for(f, strstr(f->b.note, "it does not speak TLS on this port") != NULL);
+    peer_target_drop(t);
+    (void)dial(&f->a, &f->b, PURPOSE_RAFT, 2, 1002);
+    wait_for(f, strstr(f->a.note, "speaks TLS, which this node does not") != NULL);
+    assert_int_equal(f->a.opened + f->b.opened, 0);
+}
+
+/* Links that are up go on with the old certificate, new ones take the new. */
+static void a_new_certificate_is_for_new_links(void **state)
+{
+    struct fixture *f = *state;
+    struct tls_context *fresh = context_of(authority, "fresh");
+
+    (void)dial(&f->a, &f->b, PURPOSE_RAFT, 2, 1002);
+    wait_for(f, f->a.opened == 1 && f->b.opened == 1);
+    peer_net_set_tls(f->a.net, fresh);
+    send_filled(f->a.link, 7, 'x', 100);
+    wait_for(f, f->b.frames == 1);
+    assert_int_equal(f->a.closed, 0);
+    peer_link_close(f->a.link);
+    wait_for(f, f->a.opened == 2 && f->b.opened == 2);
+    send_filled(f->b.link, 7, 'x', 100);
+    wait_for(f, f->a.frames == 1);
+    peer_net_set_tls(f->a.net, tls);
+    tls_context_close(fresh);
+}
+
 #define t(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -574,5 +676,23 @@ int main(void)
         t(a_bad_listen_address_is_refused),
     };
 
-    return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
+    const struct CMUnitTest tls_tests[] = {
+        t(frames_go_both_ways),
+        t(the_largest_frame_passes),
+        t(a_paused_link_waits),
+        t(another_secret_is_refused),
+        t(refusals_are_proven),
+        t(a_target_is_dialled_again),
+        t(a_late_peer_is_found),
+        t(an_unwanted_frame_closes_the_link),
+        t(random_bytes_end_the_connection),
+        t(idle_strangers_lock_nobody_out),
+        t(another_authority_is_refused),
+        t(plain_text_and_tls_do_not_meet),
+        t(a_new_certificate_is_for_new_links),
+    };
+    int failed = cmocka_run_group_tests_name("peer", tests, NULL, NULL);
+
+    return failed +
+           cmocka_run_group_tests_name("peer with TLS", tls_tests, begin_tls, end_tls);
 }
