@@ -9,6 +9,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -74,26 +77,43 @@ static void pair_close(struct relay *r, int i)
     r->pairs[i] = r->pairs[--r->pair_count];
 }
 
-/* The inode of the socket whose local port is `port` and which is connected to
- * `remote`; 0 = none. */
-static unsigned long socket_inode(unsigned port, unsigned remote)
+/* The inode of the socket that is connected from one port of this machine to another;
+ * 0 = none. The kernel looks for this one socket: to read all of them from /proc takes
+ * longer than a handshake may, when there are many. */
+static unsigned long socket_inode(struct in_addr address, in_port_t port,
+                                  in_port_t remote)
 {
-    FILE *f = fopen("/proc/net/tcp", "r");
-    unsigned long inode, found = 0;
-    unsigned local_port, remote_port;
-    char line[512];
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 ask;
+    } request = {
+        .head = {.nlmsg_len = sizeof request,
+                 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                 .nlmsg_flags = NLM_F_REQUEST},
+        .ask = {.sdiag_family = AF_INET,
+                .sdiag_protocol = IPPROTO_TCP,
+                .idiag_states = UINT32_MAX,
+                .id = {.idiag_sport = port,
+                       .idiag_dport = remote,
+                       .idiag_src = {address.s_addr},
+                       .idiag_dst = {address.s_addr},
+                       .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}}};
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_msg told;
+        uint8_t rest[1024];
+    } answer = {0};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    unsigned long inode = 0;
 
-    while (f != NULL && found == 0 && fgets(line, sizeof line, f) != NULL) {
-        if (sscanf(line, " %*d: %*x:%x %*x:%x %*x %*x:%*x %*x:%*x %*x %*d %*d %lu",
-                   &local_port, &remote_port, &inode) == 3 &&
-            local_port == port && remote_port == remote) {
-            found = inode;
-        }
+    CHECK(fd >= 0);
+    if (send(fd, &request, sizeof request, 0) == (ssize_t)sizeof request &&
+        recv(fd, &answer, sizeof answer, 0) >= (ssize_t)sizeof answer.head &&
+        answer.head.nlmsg_type == SOCK_DIAG_BY_FAMILY) {
+        inode = answer.told.idiag_inode;
     }
-    if (f != NULL) {
-        fclose(f);
-    }
-    return found;
+    close(fd);
+    return inode;
 }
 
 static bool process_has_socket(pid_t pid, unsigned long inode)
@@ -130,15 +150,15 @@ static int link_source(struct relay *r, const struct link *l, int fd)
     bool any = false;
     int node;
 
-    /* To look for a socket among those of the whole machine takes long when there are many: a
-     * relay that no node connects through must not, or it cannot keep up. */
+    /* To look for a socket among those of the whole machine takes long when there are
+     * many: a relay that no node connects through must not, or it cannot keep up. */
     for (node = 1; node < RELAY_NODES; node++) {
         any = any || r->pids[node] != 0;
     }
     if (!any || getpeername(fd, (struct sockaddr *)&a, &len) != 0) {
         return 0;
     }
-    inode = socket_inode(ntohs(a.sin_port), l->port);
+    inode = socket_inode(a.sin_addr, a.sin_port, htons(l->port));
     for (node = 1; inode != 0 && node < RELAY_NODES; node++) {
         if (r->pids[node] != 0 && process_has_socket(r->pids[node], inode)) {
             return node;
