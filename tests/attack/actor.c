@@ -77,7 +77,9 @@ void count_send(struct workload *w, const struct event *e)
 {
     if (e->status == HF_OK) {
         atomic_fetch_add(&w->confirmed, 1);
-        atomic_fetch_add(&w->known_sent[e->queue], 1);
+        if (e->label == 0 || (e->flags & EVENT_DUPLICATE) == 0) {
+            atomic_fetch_add(&w->known_sent[e->queue], 1);
+        }
         known_index(w, e->index);
     } else if (e->status == HF_E_UNKNOWN_OUTCOME) {
         atomic_fetch_add(&w->unknown, 1);

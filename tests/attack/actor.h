@@ -61,6 +61,7 @@ struct workload {
     struct history *h;
     struct verdict *v;
     struct workload_options o;
+    int64_t start_ms;
     char addresses[CLUSTER_NODES * 32];
     char queues[WORKLOAD_QUEUES][NAME_BYTES];
     struct actor actors[WORKLOAD_ACTORS];

@@ -42,13 +42,17 @@ struct message {
 void accuse(const struct message *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-bool has_rule(const struct bench *b, uint8_t queue, enum judge_rule rule);
+/* One of them. */
+bool has_rule(const struct bench *b, uint8_t queue, unsigned rules);
 /* Something was said about its receipt. */
 bool is_settle(const struct event *e);
+/* Its send was answered with the message that was there already, by its dedup id. */
+bool is_duplicate(const struct message *m);
 /* The moment in cluster time at which it was handed out. */
 int64_t claimed_ms(const struct event *delivery);
 
 void judge_message(const struct message *m);
 void judge_txs(const struct bench *b);
+void judge_dedup(const struct bench *b);
 
 #endif

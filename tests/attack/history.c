@@ -164,6 +164,9 @@ void event_print(const struct event *e, int64_t start_ms, FILE *out)
     if (e->ttl_ms != 0) {
         fprintf(out, " ttl %d", e->ttl_ms);
     }
+    if (e->label != 0) {
+        fprintf(out, " label %u", e->label);
+    }
     if (e->told_ms != 0) {
         fprintf(out, " until %lld", (long long)e->told_ms);
     }

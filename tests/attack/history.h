@@ -64,6 +64,7 @@ struct event {
     uint32_t deliveries;
     uint32_t batch; /* what belongs to one request of this actor has the same */
     int32_t ttl_ms; /* send: 0 = none */
+    uint32_t label; /* send: the number of its dedup id; 0 = none */
     int16_t status;
     uint16_t flags; /* enum event_flag */
     uint8_t kind;   /* enum event_kind */

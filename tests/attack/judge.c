@@ -31,7 +31,8 @@ static void judge_batches(struct bench *b)
             seen += b->messages[end].delivery_count > 0;
         }
         if (send != NULL && send->status == HF_E_UNKNOWN_OUTCOME && seen > 0 &&
-            seen < end - i && !has_rule(b, send->queue, RULE_LOOSE)) {
+            seen < end - i &&
+            !has_rule(b, send->queue, RULE_LOOSE | RULE_ONCE | RULE_UNTIL)) {
             violation(
                 b->v,
                 "I8: of a batch of %zu whose outcome is unknown, %zu were stored: "
@@ -205,6 +206,7 @@ void judge(const struct history *h, const struct judge_options *o,
     }
     judge_batches(&b);
     judge_txs(&b);
+    judge_dedup(&b);
     judge_hidden(&b);
     free(b.windows);
     free(b.lost);

@@ -18,6 +18,9 @@
  *      purge came after it; it is not handed out after its time or after that purge. A
  *      time to live takes it from no holder.
  *   tx  all of its items, or none.
+ *   dedup: of one id no second message is stored within the window, or while the first
+ *       is there; a duplicate names a message that was stored, and counts as one no
+ *       longer than that.
  *   I8 a body is stored under one id; what was refused is never seen; a batch whose
  *      outcome is unknown is there as a whole or not at all. */
 #ifndef HF_TESTS_ATTACK_JUDGE_H
@@ -41,13 +44,16 @@ enum judge_rule {
     RULE_WAKE = 1,   /* messages are delivered within 3 s when calm */
     RULE_STRICT = 2, /* nothing is accepted after a deadline */
     RULE_KICK = 4,   /* delivery counts may start anew */
-    RULE_LOOSE = 8   /* messages may expire and be purged */
+    RULE_LOOSE = 8,  /* messages may expire and be purged */
+    RULE_ONCE = 16,  /* labels are dedup ids, for window_ms */
+    RULE_UNTIL = 32  /* labels are dedup ids, until the message is acked */
 };
 
 struct judge_options {
     int64_t start_ms;             /* times are printed relative to it */
     int64_t calm_from_ms;         /* no faults from then on; 0 = never calm */
     unsigned rules[JUDGE_QUEUES]; /* of enum judge_rule */
+    int64_t window_ms;            /* of RULE_ONCE */
     bool skewed; /* wall clocks jump: this machine's clock proves nothing */
 };
 

@@ -6,14 +6,20 @@
 #define WAKE_MS  3000
 #define SHARP_MS 10 /* phase of two clocks and what a term's start may jump */
 
-bool has_rule(const struct bench *b, uint8_t queue, enum judge_rule rule)
+bool has_rule(const struct bench *b, uint8_t queue, unsigned rules)
 {
-    return (b->o->rules[queue] & rule) != 0;
+    return (b->o->rules[queue] & rules) != 0;
 }
 
 bool is_settle(const struct event *e)
 {
     return e->kind >= EVENT_ACK && e->kind <= EVENT_CLOSE;
+}
+
+bool is_duplicate(const struct message *m)
+{
+    return m->send != NULL && m->send->label != 0 && m->send->status == HF_OK &&
+           (m->send->flags & EVENT_DUPLICATE) != 0 && m->delivery_count == 0;
 }
 
 int64_t claimed_ms(const struct event *delivery)
@@ -60,7 +66,7 @@ static bool may_be_gone(const struct message *m)
 
 static void judge_end(const struct message *m)
 {
-    bool confirmed = m->send != NULL && m->send->status == HF_OK;
+    bool confirmed = m->send != NULL && m->send->status == HF_OK && !is_duplicate(m);
     bool sure = false, perhaps = false;
 
     for (size_t i = 0; i < m->count; i++) {
@@ -390,7 +396,7 @@ void judge_message(const struct message *m)
     judge_identity(m);
     judge_end(m);
     if (m->delivery_count == 0) {
-        if (m->send != NULL && m->send->status == HF_OK) {
+        if (m->send != NULL && m->send->status == HF_OK && !is_duplicate(m)) {
             out[m->send->queue].stored++;
         }
         return;

@@ -163,8 +163,10 @@ static void print_round(struct attack *a, const struct workload_figures *f,
 static void judge_round(struct attack *a, int64_t calm_from_ms)
 {
     struct judge_counts counts[JUDGE_QUEUES];
-    struct judge_options o = {
-        .start_ms = a->start_ms, .calm_from_ms = calm_from_ms, .skewed = a->n.skewed};
+    struct judge_options o = {.start_ms = a->start_ms,
+                              .calm_from_ms = calm_from_ms,
+                              .window_ms = WORKLOAD_WINDOW_MS,
+                              .skewed = a->n.skewed};
     uint32_t sent[WORKLOAD_ACTORS];
 
     for (int i = 0; i < WORKLOAD_QUEUES; i++) {

@@ -16,6 +16,8 @@ const struct workload_queue workload_queues[WORKLOAD_QUEUES] = {
     [QUEUE_WAKE] = {"wake", "", RULE_WAKE},
     [QUEUE_ORDERS] = {"orders", RETRY_SLOW, 0},
     [QUEUE_BILLS] = {"bills", RETRY_SLOW, 0},
+    [QUEUE_ONCE] = {"once", "dedup_window=2500 " RETRY_SLOW, RULE_ONCE},
+    [QUEUE_UNTIL] = {"until", "dedup_mode=until_done " RETRY_SLOW, RULE_UNTIL},
 };
 
 bool queues_make(struct workload *w)

@@ -1,14 +1,18 @@
 /* sender.c: see actor.h. */
 #include "tests/attack/actor.h"
 #include "tests/attack/body.h"
+#include "tests/attack/queues.h"
 
 #include "proto/check.h"
 #include "proto/limits.h"
 #include "tests/lib/probe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#define BURST_MAX 12u
+#define BURST_MAX     12u
+#define LABELS        12
+#define LABEL_TURN_MS 4000
 
 static bool is_trickle(const struct actor *a)
 {
@@ -22,7 +26,17 @@ struct wish {
     bool has_delay, has_at;
     int64_t value;
     int32_t ttl_ms; /* 0 = none */
+    uint32_t label; /* 0 = none */
+    char dedup_id[12];
 };
+
+/* Few at a time, so that they come again soon and late, from all who send there. */
+static uint32_t label_draw(struct actor *a)
+{
+    int64_t now = (probe_mono_ms() - a->w->start_ms) / LABEL_TURN_MS;
+
+    return (uint32_t)((now + draw_below(a, 2)) * LABELS + draw_below(a, LABELS) + 1);
+}
 
 static void wish_draw(struct actor *a, struct wish *x, uint8_t queue)
 {
@@ -44,6 +58,10 @@ static void wish_draw(struct actor *a, struct wish *x, uint8_t queue)
     if (queue == QUEUE_LOOSE && chance(a, 50)) {
         x->ttl_ms = 1 + (int32_t)draw_below(a, 3000);
     }
+    if ((workload_queues[queue].rules & (RULE_ONCE | RULE_UNTIL)) != 0) {
+        x->label = label_draw(a);
+        snprintf(x->dedup_id, sizeof x->dedup_id, "%u", x->label);
+    }
     if (chance(a, 40)) {
         x->priority = 1 + (unsigned)draw_below(a, LIMIT_PRIORITY);
     }
@@ -59,6 +77,7 @@ static struct event wish_event(struct actor *a, const struct wish *x, uint8_t qu
                           .queue = queue,
                           .asked_value = x->value,
                           .ttl_ms = x->ttl_ms,
+                          .label = x->label,
                           .flags = (uint16_t)((x->has_delay ? EVENT_DELAYED : 0) |
                                               (x->has_at ? EVENT_AT : 0))};
 }
@@ -114,6 +133,7 @@ static struct parcel *parcel_make(struct actor *a, uint32_t count)
         e->has_deliver_at = x->has_at;
         e->delay_ms = x->has_delay ? x->value : 0;
         e->deliver_at_ms = x->has_at ? x->value : 0;
+        e->dedup_id = x->label != 0 ? hf_text(x->dedup_id) : e->dedup_id;
         e->has_ttl = x->ttl_ms != 0;
         e->ttl_ms = x->ttl_ms;
     }
@@ -261,6 +281,9 @@ void wire_send(struct actor *a)
         entries[i].body =
             slice_of(body_of(a, i, x->number), body_len(a->number, x->number));
         entries[i].priority = x->priority;
+        if (x->label != 0) {
+            entries[i].dedup_id = slice_text(x->dedup_id);
+        }
         entries[i].delay = (struct optional_ms){x->has_delay, x->value};
         entries[i].deliver_at = (struct optional_ms){x->has_at, x->value};
         entries[i].ttl = (struct optional_ms){x->ttl_ms != 0, x->ttl_ms};

@@ -14,6 +14,8 @@
 
 #define WALL 1700000000000ll /* cluster time when this machine's clock says 0 */
 
+enum { ONCE = 6, UNTIL = 7 };
+
 struct court {
     char *dir;
     struct history *h;
@@ -29,9 +31,13 @@ static int court_open(void **state)
     assert_non_null(c);
     c->dir = probe_dir("judge");
     c->h = history_open(c->dir, 1000);
-    c->o = (struct judge_options){
-        .rules = {
-            [1] = RULE_STRICT, [2] = RULE_KICK, [4] = RULE_WAKE, [5] = RULE_LOOSE}};
+    c->o = (struct judge_options){.rules = {[1] = RULE_STRICT,
+                                            [2] = RULE_KICK,
+                                            [4] = RULE_WAKE,
+                                            [5] = RULE_LOOSE,
+                                            [ONCE] = RULE_ONCE,
+                                            [UNTIL] = RULE_UNTIL},
+                                  .window_ms = 1000};
     *state = c;
     return 0;
 }
@@ -571,6 +577,149 @@ static void refused_transaction_that_released(void **state)
     }
 }
 
+/* ---- dedup ids ---- */
+
+static struct event a_labelled(uint32_t number, int64_t ms, uint8_t queue)
+{
+    struct event s = a_send(number, ms, HF_OK);
+
+    s.queue = queue;
+    s.label = 5;
+    return s;
+}
+
+/* Sent at, handed out at, acked at. */
+static void a_life(struct court *c, uint32_t number, int64_t sent_ms, int64_t ms,
+                   uint8_t queue)
+{
+    struct event d = a_delivery(number, ms, 1, 1, 5000);
+    struct event e = a_settle(EVENT_ACK, number, ms + 100, 1, HF_OK);
+
+    d.queue = e.queue = queue;
+    d.sent_ms = WALL + sent_ms + 1;
+    add(c, a_labelled(number, sent_ms, queue));
+    add(c, d);
+    add(c, e);
+}
+
+static void stored_twice_within_the_window(void **state)
+{
+    struct court *c = *state;
+
+    for (int64_t second = 1009; second <= 1010; second++) {
+        a_life(c, 0, 10, 20, ONCE);
+        a_life(c, 1, second, 3000, ONCE);
+        if (second < 1010) {
+            assert_convicted(c);
+        } else {
+            assert_passes(c);
+        }
+    }
+}
+
+/* Also when nobody was told of it. */
+static void unknown_send_stored_within_the_window(void **state)
+{
+    struct court *c = *state;
+
+    for (unsigned unknown = 0; unknown <= 1; unknown++) {
+        struct event s = a_labelled(1, 500, ONCE);
+        struct event d = a_delivery(1, 600, 1, 1, 1000);
+
+        s.status = HF_E_UNKNOWN_OUTCOME;
+        s.id = 0;
+        d.queue = ONCE;
+        d.sent_ms = WALL + 501;
+        a_life(c, 0, 10, 20, ONCE);
+        add(c, s);
+        if (unknown) {
+            assert_passes(c);
+        } else {
+            add(c, d);
+            ack(c, 1, 700, 1);
+            assert_convicted(c);
+        }
+    }
+}
+
+static void stored_while_the_first_is_there(void **state)
+{
+    struct court *c = *state;
+
+    a_life(c, 0, 10, 200, UNTIL);
+    a_life(c, 1, 400, 500, UNTIL);
+    assert_passes(c);
+    a_life(c, 0, 10, 200, UNTIL);
+    a_life(c, 1, 100, 500, UNTIL); /* before the first was handed out */
+    assert_convicted(c);
+    a_life(c, 0, 10, 200, UNTIL);
+    a_life(c, 1, 250, 500, UNTIL); /* before its ack was asked for */
+    assert_convicted(c);
+}
+
+static void duplicate_of(struct court *c, uint32_t number, int64_t ms, uint8_t queue,
+                         uint64_t id)
+{
+    struct event s = a_labelled(number, ms, queue);
+
+    s.flags = EVENT_DUPLICATE;
+    s.id = id;
+    add(c, s);
+}
+
+static void duplicate_of_what_nobody_has_seen(void **state)
+{
+    struct court *c = *state;
+
+    for (uint64_t id = 100; id <= 101; id++) {
+        a_life(c, 0, 10, 20, ONCE);
+        duplicate_of(c, 1, 500, ONCE, id);
+        if (id == 100) {
+            assert_passes(c);
+        } else {
+            assert_convicted(c);
+        }
+    }
+}
+
+static void duplicate_that_was_stored(void **state)
+{
+    struct court *c = *state;
+    struct event d = a_delivery(1, 2000, 1, 1, 1000);
+
+    d.queue = ONCE;
+    d.sent_ms = WALL + 501;
+    a_life(c, 0, 10, 20, ONCE);
+    duplicate_of(c, 1, 500, ONCE, 100);
+    add(c, d);
+    ack(c, 1, 2010, 1);
+    assert_convicted(c);
+}
+
+static void duplicate_for_too_long(void **state)
+{
+    struct court *c = *state;
+
+    for (int64_t ms = 1012; ms <= 1040; ms += 28) {
+        a_life(c, 0, 10, 20, ONCE);
+        duplicate_of(c, 1, ms, ONCE, 100);
+        if (ms == 1012) {
+            assert_passes(c);
+        } else {
+            assert_convicted(c);
+        }
+    }
+    for (int64_t ms = 302; ms <= 303; ms++) { /* acked by 302 */
+        a_life(c, 0, 10, 200, UNTIL);
+        duplicate_of(c, 1, ms, UNTIL, 100);
+        if (ms == 302) {
+            assert_passes(c);
+        } else {
+            assert_convicted(c);
+        }
+    }
+}
+
 /* ---- the loose queue ---- */
 
 static void add_loose(struct court *c, struct event e)
@@ -706,6 +855,12 @@ int main(void)
         judge_test(refused_transaction_that_sent),
         judge_test(refused_transaction_that_acked),
         judge_test(refused_transaction_that_released),
+        judge_test(stored_twice_within_the_window),
+        judge_test(unknown_send_stored_within_the_window),
+        judge_test(stored_while_the_first_is_there),
+        judge_test(duplicate_of_what_nobody_has_seen),
+        judge_test(duplicate_that_was_stored),
+        judge_test(duplicate_for_too_long),
         judge_test(gone_by_its_time_or_a_purge_only),
         judge_test(handed_out_after_its_time),
         judge_test(gone_from_under_a_lease),

@@ -25,6 +25,7 @@
 #define COUNT_OF(...) (sizeof((uint8_t[]){__VA_ARGS__}))
 #define QUEUES(...)   .queues = {__VA_ARGS__}, .queue_count = COUNT_OF(__VA_ARGS__)
 #define ANY           QUEUES(QUEUE_PLAIN, QUEUE_STRICT, QUEUE_PARK, QUEUE_CAP, QUEUE_LOOSE)
+#define OTHERS        QUEUES(QUEUE_BILLS, QUEUE_ONCE, QUEUE_UNTIL)
 
 static const struct role roles[WORKLOAD_ACTORS] = {
     {.name = "sender", LIBRARY(send), SENDS(25), ANY},
@@ -41,8 +42,10 @@ static const struct role roles[WORKLOAD_ACTORS] = {
     {.name = "sender", WIRE(send), SENDS(8), QUEUES(QUEUE_ORDERS)},
     {.name = "mover", LIBRARY(move), DECIDES, QUEUES(QUEUE_ORDERS)},
     {.name = "mover", WIRE(move), DECIDES, QUEUES(QUEUE_ORDERS)},
-    {.name = "receiver", LIBRARY(receive), .holds = true, QUEUES(QUEUE_BILLS)},
-    {.name = "receiver", WIRE(receive), .holds = true, QUEUES(QUEUE_BILLS)},
+    {.name = "repeater", LIBRARY(send), SENDS(8), QUEUES(QUEUE_ONCE, QUEUE_UNTIL)},
+    {.name = "repeater", WIRE(send), SENDS(8), QUEUES(QUEUE_ONCE, QUEUE_UNTIL)},
+    {.name = "receiver", LIBRARY(receive), .holds = true, OTHERS},
+    {.name = "receiver", WIRE(receive), .holds = true, OTHERS},
     {.name = "looker", WIRE(look)},
     {.name = "looker", LIBRARY(look)},
     {.name = "looker", WIRE(look)},
@@ -104,6 +107,7 @@ struct workload *workload_start(struct cluster *c, struct history *h, struct ver
     w->h = h;
     w->v = v;
     w->o = *o;
+    w->start_ms = probe_mono_ms();
     snprintf(w->addresses, sizeof w->addresses, "%s", cluster_addresses(c));
     if (!queues_make(w)) {
         free(w);

@@ -24,11 +24,14 @@ enum {
     QUEUE_WAKE,   /* a trickle, and one receiver that always waits */
     QUEUE_ORDERS, /* acked by transactions, which send to ... */
     QUEUE_BILLS,  /* ... this one */
+    QUEUE_ONCE,   /* dedup ids, for WORKLOAD_WINDOW_MS */
+    QUEUE_UNTIL,  /* dedup ids, until the message is acked */
     WORKLOAD_QUEUES
 };
 
-#define WORKLOAD_CAP     40 /* max_inflight of QUEUE_CAP */
-#define WORKLOAD_ACTORS  19
+#define WORKLOAD_CAP       40 /* max_inflight of QUEUE_CAP */
+#define WORKLOAD_WINDOW_MS 2500
+#define WORKLOAD_ACTORS    21
 
 struct workload_options {
     uint64_t seed;
