@@ -193,8 +193,7 @@ const char *handshake_text(enum handshake_status status)
         [HANDSHAKE_REMOVED] = "this node's disk is not a member any more",
         [HANDSHAKE_BUSY] = "the node has no room for another connection",
         [HANDSHAKE_OTHER_ORIGIN] =
-            "it belongs to another cluster of this name, founded, restored or rescued "
-            "apart",
+            "it belongs to another cluster of this name, founded or restored apart",
     };
 
     return status < HANDSHAKE_STATUSES ? texts[status] : "an unknown reason";
