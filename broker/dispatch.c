@@ -381,6 +381,7 @@ static void release_leases(struct dispatch *d, struct slice queue,
         return;
     }
     command = command_of(d, NULL, OP_SETTLE, slice_of(d->scratch.data, d->scratch.len));
+    command.records = count;
     (void)raftlog_propose(d->log, &command, release_on_done, d);
 }
 
@@ -745,6 +746,7 @@ static void propose(struct dispatch *d, struct dispatch_session *s,
         return;
     }
     command = command_of(d, s, request->op, fields);
+    command.records = command_records(request);
     if (PLANTED(ack_before_commit) && request->op == OP_SETTLE &&
         request->settle.kind == SETTLE_ACK) {
         answer_early(d, r, &request->settle);

@@ -29,6 +29,7 @@ struct leader_queue {
     uint64_t ready;
     uint64_t claimed;
     int64_t next_due_ms;
+    int64_t fired_ms; /* when it was put into a FIRE last */
     struct waiter_line line;
     struct waiter_line aside; /* they want nothing now */
     struct wheel_item due;
@@ -41,6 +42,7 @@ struct leader_fire {
     uint64_t generation;
     bool in_flight;
     uint32_t count;
+    uint32_t records;
     uint32_t queues[LIMIT_FIRE];
     int64_t due_ms[LIMIT_FIRE];
 };
@@ -498,6 +500,7 @@ static int leader_propose_fire(struct leader *l, struct leader_fire *fire)
     command.actor = slice_of("", 0);
     command.body =
         slice_of(body, command_pack_fire(fire->queues, fire->count, body, sizeof body));
+    command.records = fire->records;
     fire->generation = l->generation;
     fire->in_flight = true;
     rc = raftlog_propose(l->log, &command, leader_fire_done, fire);
@@ -514,12 +517,16 @@ static void leader_fire_due(struct leader *l, int64_t now_ms)
     while ((fire = leader_idle_fire(l)) != NULL) {
         struct wheel_item *item;
 
-        fire->count = 0;
+        fire->count = fire->records = 0;
         while (fire->count < LIMIT_FIRE &&
                (item = wheel_pop(&l->due, now_ms)) != NULL) {
             struct leader_queue *q = OWNER(item, struct leader_queue, due);
 
+            /* What was due at its last FIRE and still is has more than that took. */
+            fire->records =
+                q->next_due_ms <= q->fired_ms ? LIMIT_FIRE : fire->records + 1;
             q->firing = true;
+            q->fired_ms = now_ms;
             fire->due_ms[fire->count] = q->next_due_ms;
             fire->queues[fire->count++] = q->number;
         }

@@ -59,7 +59,8 @@
       "From reading a command (receives apart) to its outcome")                        \
     X(lateness, "fire_lateness_seconds",                                               \
       "From the due time of a queue's earliest message to the FIRE applied")           \
-    X(loop, "loop_turn_seconds", "Work between two polls of the event loop")           \
+    X(loop, "loop_turn_seconds", "A turn of the event loop, without its sleep")        \
+    X(loop_cpu, "loop_turn_cpu_seconds", "Processor time of a turn of the event loop") \
     X(wait, "receive_wait_seconds", "How long receives that waited did so")
 
 #define METRICS_BUCKETS 21u

@@ -145,6 +145,7 @@ void receive_on_offer(void *ctx, struct waiter *w, uint32_t max)
     }
     if (rc == HF_OK) {
         command = command_of(d, r->request.session, OP_RECEIVE, fields);
+        command.records = max;
         rc = raftlog_propose(d->log, &command, receive_on_claimed, r);
     }
     if (rc != HF_OK) {

@@ -230,6 +230,7 @@ void subscription_on_offer(struct dispatch *d, struct waiter *w, uint32_t max)
     if (rc == HF_OK) {
         command = command_of(d, sub->request.session, OP_RECEIVE,
                              slice_of(d->scratch.data, d->scratch.len));
+        command.records = request.receive.max;
         rc = raftlog_propose(d->log, &command, on_claimed, sub);
     } else {
         op_buffer_done(&d->scratch);

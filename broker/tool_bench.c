@@ -9,6 +9,7 @@
 #include "broker/tool_command.h"
 #include "broker/tool_commands.h"
 #include "broker/tool_load.h"
+#include "broker/tool_scrape.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,10 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX   32
-#define DRAIN_MS      30000 /* for what is left in the queue when the time is over */
-#define DELAY_MAX_MS  5000
-#define SAMEDUE_SPARE 3000 /* between the last send and the due time */
+#define THREADS_MAX     32
+#define DRAIN_MS        30000 /* for what is left in the queue when the time is over */
+#define DELAY_MAX_MS    5000
+#define SAMEDUE_SPARE   3000 /* between the last send and the due time */
+#define SAMEDUE_RATE    10   /* messages a millisecond that a drain is waited for */
+#define RELEASE_LOOK_MS 10
+#define NODES_MAX       16u
 
 struct bench {
     struct tool *t;
@@ -62,7 +66,7 @@ static void drop_queue(struct bench *b, const char *name)
     }
 }
 
-/* Until everything sent is acked, or nothing moves any more. */
+/* Until everything sent is acked, or the time for that is over. */
 static bool drained(struct load *load)
 {
     int64_t end_us = load_now_us() + DRAIN_MS * 1000ll;
@@ -332,40 +336,114 @@ static int64_t cluster_now(struct bench *b)
     return stamp.cluster_ms;
 }
 
-static void fire(struct bench *b, struct probe *p, int64_t *sent_us, int64_t *took_us)
+/* Until none of them is scheduled any more. */
+static bool released(struct bench *b)
+{
+    struct hf_queues *queues;
+    bool all;
+
+    if (hf_stats(tool_client(b->t), b->load.queue, NULL, 1, &queues, NULL) != HF_OK) {
+        return false;
+    }
+    all = queues->count == 1 && queues->items[0].scheduled == 0;
+    hf_queues_free(queues);
+    return all;
+}
+
+/* The nodes' own view, if --http says where. */
+static bool look_at_nodes(struct bench *b, struct scrape *looks)
+{
+    const char *address;
+    char why[400];
+
+    for (unsigned n = 0; (address = tool_flag_at(b->t, "http", n)) != NULL; n++) {
+        if (n == NODES_MAX || !scrape_read(address, &looks[n], why, sizeof why)) {
+            (void)tool_failed(b->t, n == NODES_MAX ? "too many --http" : why,
+                              "give --http the http-listen address of each node");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the release of the many showed. */
+struct samedue {
+    int64_t sent_us;     /* how long sending took */
+    int64_t released_us; /* from the due time until none was scheduled */
+    int64_t took_us;     /* until the last was acked */
+    bool looked;
+    struct scrape before[NODES_MAX];
+    struct scrape after[NODES_MAX];
+};
+
+static void release(struct bench *b, struct probe *p, struct samedue *d)
+{
+    struct load *load = &b->load;
+    int64_t due_us;
+    int64_t end_us;
+
+    while (cluster_now(b) < load->deliver_at_ms &&
+           !atomic_load(&load->stop_receiving)) {
+        sleep_ms(1);
+    }
+    due_us = load_now_us();
+    end_us = due_us + (DRAIN_MS + b->count / SAMEDUE_RATE) * 1000;
+    atomic_store(&p->due, true);
+    while (!released(b) && load_now_us() < end_us) {
+        sleep_ms(RELEASE_LOOK_MS);
+    }
+    d->released_us = load_now_us() - due_us;
+    while (!drained(load) && load_now_us() < end_us) {
+    } /* what is missing shows in the counts */
+    d->took_us = load_now_us() - due_us;
+}
+
+static void fire(struct bench *b, struct probe *p, struct samedue *d)
 {
     struct load *load = &b->load;
     int64_t began_us = load_now_us();
-    int64_t due_us;
 
     /* 20,000 a second is slow; when it is slower still, the rest is due when it is
      * sent, and "sent_in_time" says so. */
     load->deliver_at_ms = cluster_now(b) + b->count / 20 + SAMEDUE_SPARE;
     (void)load_start_producers(load, (unsigned)b->producers); /* errors are counted */
     load_join(load);
-    *sent_us = load_now_us() - began_us;
+    d->sent_us = load_now_us() - began_us;
     if (!load_start_consumers(load, (unsigned)b->consumers)) {
         atomic_store(&load->stop_receiving, true);
     }
-    while (cluster_now(b) < load->deliver_at_ms &&
-           !atomic_load(&load->stop_receiving)) {
-        sleep_ms(1);
-    }
-    due_us = load_now_us();
-    atomic_store(&p->due, true);
-    (void)drained(load); /* what is missing shows in the counts */
-    *took_us = load_now_us() - due_us;
+    d->looked = look_at_nodes(b, d->before);
+    release(b, p, d);
+    d->looked = d->looked && look_at_nodes(b, d->after);
     atomic_store(&p->stop, true);
     atomic_store(&load->stop_receiving, true);
     load_join(load);
 }
 
-static int print_samedue(struct bench *b, struct probe *p, int64_t sent_us,
-                         int64_t took_us)
+static json_t *nodes_json(struct bench *b, const struct samedue *d)
+{
+    json_t *list = json_array();
+    const char *address;
+
+    for (unsigned n = 0; (address = tool_flag_at(b->t, "http", n)) != NULL; n++) {
+        const struct scrape *before = &d->before[n];
+        const struct scrape *after = &d->after[n];
+
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:o, s:o}", "http", address, "terms_served",
+                            (json_int_t)(after->terms_served - before->terms_served),
+                            "loop_turn", scrape_between(&before->turn, &after->turn),
+                            "loop_turn_cpu",
+                            scrape_between(&before->turn_cpu, &after->turn_cpu)));
+    }
+    return list;
+}
+
+static int print_samedue(struct bench *b, struct probe *p, const struct samedue *d)
 {
     struct load *load = &b->load;
     struct lateness *late = calloc(1, sizeof *late);
-    json_t *result = begin_result(b, sent_us + took_us);
+    json_t *result = begin_result(b, d->sent_us + d->took_us);
     bool whole;
 
     if (late == NULL) {
@@ -373,10 +451,14 @@ static int print_samedue(struct bench *b, struct probe *p, int64_t sent_us,
         return tool_failed(b->t, "out of memory", "use a smaller --count");
     }
     judge(load, late);
-    put_rate(result, "send_rate", atomic_load(&load->sent), sent_us);
-    json_object_set_new(result, "sent_in_time",
-                        json_boolean(sent_us / 1000 < b->count / 20 + SAMEDUE_SPARE));
-    put_rate(result, "release_rate", atomic_load(&load->acked), took_us);
+    put_rate(result, "send_rate", atomic_load(&load->sent), d->sent_us);
+    json_object_set_new(
+        result, "sent_in_time",
+        json_boolean(d->sent_us / 1000 < b->count / 20 + SAMEDUE_SPARE));
+    json_object_set_new(result, "released_ms",
+                        json_integer((json_int_t)(d->released_us / 1000)));
+    put_rate(result, "release_rate", atomic_load(&load->sent), d->released_us);
+    put_rate(result, "ack_rate", atomic_load(&load->acked), d->took_us);
     json_object_set_new(result, "early", json_integer((json_int_t)late->early));
     json_object_set_new(result, "missing", json_integer((json_int_t)late->missing));
     if (b->consumers == 1) {
@@ -390,9 +472,12 @@ static int print_samedue(struct bench *b, struct probe *p, int64_t sent_us,
                         tool_histogram_json(&p->busy_us));
     json_object_set_new(result, "other_queue_errors",
                         json_integer((json_int_t)p->errors));
+    if (d->looked && tool_flag(b->t, "http") != NULL) {
+        json_object_set_new(result, "nodes", nodes_json(b, d));
+    }
     put_counts(result, load);
     tool_print(result);
-    whole = late->early == 0 && late->missing == 0 && p->errors == 0 &&
+    whole = late->early == 0 && late->missing == 0 && p->errors == 0 && d->looked &&
             (b->consumers != 1 || atomic_load(&load->out_of_order) == 0);
     free(late);
     return whole ? exit_code(load) : TOOL_REFUSED;
@@ -402,29 +487,31 @@ static int run_samedue(struct bench *b)
 {
     struct load *load = &b->load;
     struct probe *p = calloc(1, sizeof *p);
+    struct samedue *d = calloc(1, sizeof *d);
     struct hf_options options;
     struct hf_error error;
     pthread_t thread;
-    int64_t sent_us = 0;
-    int64_t took_us = 0;
     int code = TOOL_REFUSED;
 
     load->limit = (uint64_t)b->count;
     load->sights = calloc(load->limit, sizeof *load->sights);
-    if (p == NULL || load->sights == NULL) {
+    if (p == NULL || d == NULL || load->sights == NULL) {
         code = tool_failed(b->t, "out of memory", "use a smaller --count");
         goto done;
     }
     p->b = b;
     hf_options_init(&options);
+    if (!look_at_nodes(b, d->before)) {
+        goto done;
+    }
     if (tool_open_client(b->t, &options, &p->client, &error) != HF_OK ||
         !make_queue(b, p->queue, sizeof p->queue, "-probe")) {
         goto done;
     }
     if (pthread_create(&thread, NULL, run_probe, p) == 0) {
-        fire(b, p, &sent_us, &took_us);
+        fire(b, p, d);
         (void)pthread_join(thread, NULL); /* it is ours and joinable */
-        code = print_samedue(b, p, sent_us, took_us);
+        code = print_samedue(b, p, d);
     }
     drop_queue(b, p->queue);
 done:
@@ -433,6 +520,7 @@ done:
     }
     free(load->sights);
     free(p);
+    free(d);
     return code;
 }
 

@@ -208,6 +208,8 @@ static const struct tool_flag bench_flags[] = {
     {"inflight", "N", false, "requests on the wire per connection, 1 to 512"},
     {"duration", "D", false, "how long to measure (10s)"},
     {"count", "N", false, "messages of delayed (10000), samedue (100000), backlog"},
+    {"http", "ADDR", true,
+     "http-listen address of a node: samedue tells how long its loop was busy"},
     {NULL, NULL, false, NULL},
 };
 

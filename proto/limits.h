@@ -89,6 +89,7 @@
 /* Log. */
 #define LIMIT_ENTRY_COMMANDS 256u
 #define LIMIT_ENTRY_BYTES (256u << 10)  /* an entry closes here; one larger command is an entry of its own */
+#define LIMIT_ENTRY_RECORDS 1024u       /* the same for what its commands touch: applying it is a step of the loop */
 #define LIMIT_ENTRIES_IN_FLIGHT 4u
 #define LIMIT_PROPOSE_QUEUE_BYTES (64u << 20) /* beyond it: RateLimited */
 

@@ -17,6 +17,31 @@ static uint32_t entry_crc(const uint8_t *entry, size_t len)
     return crc32c(crc, entry + ENTRY_HEADER_BYTES, len - ENTRY_HEADER_BYTES);
 }
 
+uint32_t command_records(const struct op_request *request)
+{
+    switch (request->op) {
+    case OP_SEND:
+        return request->send.count;
+    case OP_RECEIVE:
+        return request->receive.max;
+    case OP_SETTLE:
+        return request->settle.count;
+    case OP_TX:
+        return request->tx.count;
+    case OP_KICK:
+        return request->kick.count;
+    case OP_PUBLISH: /* how many copies is known when it is applied */
+    case OP_HEARTBEAT:
+    case OP_MODIFY:
+        return LIMIT_BATCH;
+    case OP_QUEUE_PURGE:
+    case OP_REPLAY:
+        return LIMIT_FIRE;
+    default:
+        return 1;
+    }
+}
+
 int entry_add(struct entry_builder *b, const struct command *c)
 {
     size_t len = COMMAND_HEADER_BYTES + (size_t)c->actor.len + c->body.len;
@@ -109,6 +134,7 @@ int entry_next(struct entry_reader *r, struct command *c)
         return HF_E_CORRUPT;
     }
     c->type = at[0];
+    c->records = 0;
     c->random = bytes_get_u64(at + 4);
     c->actor = slice_of(at + COMMAND_HEADER_BYTES, actor_len);
     c->body = slice_of(at + COMMAND_HEADER_BYTES + actor_len,

@@ -42,7 +42,13 @@ struct command {
     uint64_t random;
     struct slice actor;
     struct slice body;
+    /* For whoever proposes, not logged: about how many records applying it touches.
+     * Entries are kept short by it. 0 counts as 1. */
+    uint32_t records;
 };
+
+/* What `records` is of a request that is logged. */
+uint32_t command_records(const struct op_request *request);
 
 /* An entry under construction. Zero-initialise; bytes live in `buffer`. */
 struct entry_builder {

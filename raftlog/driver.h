@@ -36,6 +36,9 @@ struct driver_callbacks {
     void (*send)(void *ctx, uint64_t raft_id, uint8_t *frame, size_t len);
     /* Apply a committed entry. `data` is empty for barriers and membership changes. */
     void (*apply)(void *ctx, uint64_t index, uint64_t term, struct slice data);
+    /* Asked before each apply: true = no more for now; the rest waits for driver_go_on.
+     * So that applying much keeps nobody from hearing from this node. NULL: never. */
+    bool (*enough)(void *ctx);
     /* Role or term changed, or the barrier of the own term was applied (driver_serving
      * became true). */
     void (*role)(void *ctx);
@@ -111,6 +114,10 @@ int driver_receive(struct driver *d, uint64_t from, struct slice frame);
 int driver_submit(struct driver *d, struct slice data,
                   void (*done)(void *ctx, int status), void *ctx);
 uint32_t driver_in_flight(const struct driver *d); /* submitted and not done */
+
+/* Entries wait to be applied because `enough` said so; apply more of them. */
+bool driver_behind(const struct driver *d);
+void driver_go_on(struct driver *d);
 
 /* ---- membership and leadership (leader only) ----
  * HF_E_NOT_LEADER; HF_E_CONFLICT: a change is under way (retry); HF_E_INVALID_ARGUMENT:

@@ -24,6 +24,18 @@ void driver_on_fatal(void *ctx, const char *what, const char *why, const char *r
     driver_fail(ctx, what, why, remedy);
 }
 
+bool driver_behind(const struct driver *d)
+{
+    return d->behind && !d->failed;
+}
+
+void driver_go_on(struct driver *d)
+{
+    driver_enter(d);
+    driver_settle(d);
+    driver_leave(d);
+}
+
 /* ---- settling ---- */
 
 static bool settle_stored(struct driver *d)
@@ -124,11 +136,17 @@ static uint64_t apply_limit(const struct driver *d)
 
 static bool settle_apply(struct driver *d)
 {
+    const struct driver_callbacks *callbacks = d->config.callbacks;
     bool any = false;
 
+    d->behind = false;
     while (!d->failed && d->applied < apply_limit(d)) {
         struct slice payload;
 
+        if (callbacks->enough != NULL && callbacks->enough(d->config.ctx)) {
+            d->behind = true;
+            break;
+        }
         if (!wal_payload(d->journal.wal, d->applied + 1, &payload)) {
             if (!d->apply_reading) {
                 int rc = wal_read(d->journal.wal, d->applied + 1, apply_limit(d),

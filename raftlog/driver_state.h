@@ -27,6 +27,7 @@ struct driver {
         quiet_until; /* the log is behind the state: no elections before it gets here */
     uint64_t hold;
     bool apply_reading;
+    bool behind; /* the owner had enough of applying */
 
     uint64_t barrier_index; /* the first entry of barrier_term, when this node led it */
     uint64_t barrier_term;

@@ -73,6 +73,17 @@ static void node_on_apply(void *ctx, uint64_t index, uint64_t term, struct slice
     applier_apply(ctx, index, term, data);
 }
 
+static bool node_on_enough(void *ctx)
+{
+    struct raftlog *r = ctx;
+    uint64_t now_ns = uv_hrtime();
+
+    if (r->apply_until_ns == 0) {
+        r->apply_until_ns = now_ns + NODE_APPLY_NS;
+    }
+    return now_ns > r->apply_until_ns;
+}
+
 static void node_on_role(void *ctx)
 {
     struct raftlog *r = ctx;
@@ -107,6 +118,7 @@ static int64_t node_on_mono(void *ctx)
 static const struct driver_callbacks node_driver_callbacks = {
     .send = node_on_send,
     .apply = node_on_apply,
+    .enough = node_on_enough,
     .role = node_on_role,
     .membership = node_on_membership,
     .need_transfer = node_on_need_transfer,
@@ -301,7 +313,25 @@ static void node_turn(struct raftlog *r)
 
 void node_on_prepare(uv_prepare_t *handle)
 {
-    node_turn(handle->data);
+    struct raftlog *r = handle->data;
+
+    node_turn(r);
+    r->apply_until_ns = 0;
+    if (r->driver != NULL && driver_behind(r->driver)) {
+        CHECK(uv_idle_start(&r->idle, node_on_idle) == 0);
+    } else {
+        CHECK(uv_idle_stop(&r->idle) == 0);
+    }
+}
+
+void node_on_idle(uv_idle_t *handle)
+{
+    struct raftlog *r = handle->data;
+
+    r->apply_until_ns = 0;
+    if (!r->failed && r->driver != NULL) {
+        driver_go_on(r->driver);
+    }
 }
 
 void node_on_check(uv_check_t *handle)

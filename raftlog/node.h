@@ -36,6 +36,7 @@
 #define NODE_KNOCK_MS    200
 #define NODE_SECOND_MS   1000
 #define NODE_COMMIT_MS   5
+#define NODE_APPLY_NS    2000000u /* in a turn of the loop; then others are heard */
 /* Of a stop: how long the hand-over of leadership, and the drain, may take. */
 #define NODE_HANDOVER_MS 1500
 #define NODE_DRAIN_MS    3000
@@ -110,7 +111,9 @@ struct raftlog {
     uv_timer_t commit;
     uv_prepare_t prepare;
     uv_check_t check;
-    uint32_t handles; /* not closed yet */
+    uv_idle_t idle;          /* active while entries wait to be applied */
+    uint32_t handles;        /* not closed yet */
+    uint64_t apply_until_ns; /* of this turn; 0: nothing was applied in it yet */
 
     enum node_phase phase;
     bool failed;
@@ -217,8 +220,8 @@ int node_found(struct raftlog *r, const struct membership *m);
 /* Write to this blank disk that it alone is a cluster whose first state is the one at
  * `seed`. HF_OK or the status, with `why`. */
 int node_seed(struct raftlog *r, const struct seed *seed, char *why, size_t size);
-/* Start as a member that knows nobody: a leader of this cluster has spoken to this blank
- * disk. A failure is fatal. */
+/* Start as a member that knows nobody: a leader of this cluster has spoken to this
+ * blank disk. A failure is fatal. */
 int node_join(struct raftlog *r, uint64_t cluster_id);
 /* After the first word of a leader: what the disk remembers now makes it a member. */
 void node_joined(struct raftlog *r);
@@ -230,6 +233,7 @@ extern const struct propose_callbacks node_propose_callbacks;
 void node_on_tick(uv_timer_t *timer);
 void node_on_prepare(uv_prepare_t *handle);
 void node_on_check(uv_check_t *handle);
+void node_on_idle(uv_idle_t *handle);
 /* Everything in it is closed. */
 void node_free(struct raftlog *r);
 

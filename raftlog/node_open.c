@@ -294,8 +294,9 @@ static void open_handles(struct raftlog *r)
     CHECK(uv_timer_init(r->loop, &r->commit) == 0);
     CHECK(uv_prepare_init(r->loop, &r->prepare) == 0);
     CHECK(uv_check_init(r->loop, &r->check) == 0);
-    r->tick.data = r->commit.data = r->prepare.data = r->check.data = r;
-    r->handles = 4;
+    CHECK(uv_idle_init(r->loop, &r->idle) == 0);
+    r->tick.data = r->commit.data = r->prepare.data = r->check.data = r->idle.data = r;
+    r->handles = 5;
     CHECK(uv_timer_start(&r->tick, node_on_tick, NODE_TICK_MS, NODE_TICK_MS) == 0);
     CHECK(uv_prepare_start(&r->prepare, node_on_prepare) == 0);
     CHECK(uv_check_start(&r->check, node_on_check) == 0);

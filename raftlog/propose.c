@@ -20,6 +20,7 @@ struct propose_batch {
     uint64_t index; /* 0 until placed */
     uint64_t term;
     size_t bytes;      /* counted in waiting_bytes */
+    uint32_t records;  /* that its commands touch */
     uint32_t count;    /* commands */
     uint32_t answered; /* the first so many have had their outcome */
     struct propose_waiter waiters[LIMIT_ENTRY_COMMANDS];
@@ -80,6 +81,7 @@ static void batch_give(struct propose *p, struct propose_batch *b)
     entry_reset(&b->entry);
     b->index = b->term = 0;
     b->bytes = 0;
+    b->records = 0;
     b->count = b->answered = 0;
     b->next = p->spare;
     p->spare = b;
@@ -91,13 +93,19 @@ static size_t command_bytes(const struct command *c)
     return 4u + COMMAND_HEADER_BYTES + c->actor.len + c->body.len;
 }
 
-/* Does the command fit into the open batch? A larger one than LIMIT_ENTRY_BYTES gets a
- * batch of its own. */
+static uint32_t command_weight(const struct command *c)
+{
+    return c->records > 0 ? c->records : 1;
+}
+
+/* Does the command fit into the open batch? A larger one than LIMIT_ENTRY_BYTES or
+ * LIMIT_ENTRY_RECORDS gets a batch of its own. */
 static bool batch_has_room(const struct propose_batch *b, const struct command *c)
 {
     return b->count < LIMIT_ENTRY_COMMANDS &&
            (b->count == 0 ||
-            b->entry.buffer.len + command_bytes(c) <= LIMIT_ENTRY_BYTES);
+            (b->entry.buffer.len + command_bytes(c) <= LIMIT_ENTRY_BYTES &&
+             b->records + command_weight(c) <= LIMIT_ENTRY_RECORDS));
 }
 
 int propose_add(struct propose *p, const struct command *command, raftlog_done_fn done,
@@ -128,6 +136,7 @@ int propose_add(struct propose *p, const struct command *command, raftlog_done_f
     }
     b->bytes += b->entry.buffer.len - before;
     p->waiting_bytes += b->entry.buffer.len - before;
+    b->records += command_weight(command);
     b->waiters[b->count++] = (struct propose_waiter){.done = done, .ctx = ctx};
     if (b != p->waiting_last) {
         if (p->waiting_last != NULL) {

@@ -1,8 +1,8 @@
 /* propose.h: group commit: many commands share one entry of the log.
  *
  * Self-clocked: while LIMIT_ENTRIES_IN_FLIGHT entries are in flight, what arrives forms
- * the next one. A batch closes at LIMIT_ENTRY_COMMANDS or LIMIT_ENTRY_BYTES, or when
- * propose_flush finds room in flight: the owner calls it at the end of each loop turn,
+ * the next one. A batch closes at LIMIT_ENTRY_COMMANDS, LIMIT_ENTRY_BYTES or
+ * LIMIT_ENTRY_RECORDS, or when propose_flush finds room in flight: the owner calls it at the end of each loop turn,
  * so that everything read in one turn shares an entry.
  *
  *     add --> open batch --> waiting --flush--> in flight --apply--> outcomes

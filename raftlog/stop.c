@@ -65,6 +65,7 @@ static void stop_close(struct raftlog *r)
     uv_close((uv_handle_t *)&r->commit, stop_on_handle);
     uv_close((uv_handle_t *)&r->prepare, stop_on_handle);
     uv_close((uv_handle_t *)&r->check, stop_on_handle);
+    uv_close((uv_handle_t *)&r->idle, stop_on_handle);
 }
 
 static void stop_drain(struct raftlog *r, int64_t now)

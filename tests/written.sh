@@ -24,8 +24,9 @@ while IFS= read -r command; do
         grep -qxE -- "$flag( .*)?" "$TMPDIR/written.$$" || refuse "holdfast.1 does not have $flag of $command"
     done
 done <<<"$commands"
+plain "$build/man/holdfastd.1" >"$TMPDIR/written.$$"
 for option in $("$build/holdfastd" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
-    plain "$build/man/holdfastd.1" | grep -qE -- "^$option([ ,]|\$)" || refuse "holdfastd.1 does not have $option"
+    grep -qE -- "^$option([ ,]|\$)" "$TMPDIR/written.$$" || refuse "holdfastd.1 does not have $option"
 done
 if command -v groff >/dev/null; then
     for page in holdfast holdfastd; do

@@ -36,6 +36,7 @@ struct fake_command {
     char actor[LIMIT_ACTOR + 1];
     const uint8_t *body; /* in fake.bytes */
     uint32_t body_len;
+    uint32_t records;
     raftlog_done_fn done;
     void *ctx;
 };
@@ -123,6 +124,7 @@ int raftlog_propose(struct raftlog *r, const struct command *command,
     c->body = fake.bytes + fake.used;
     fake.used += command->body.len;
     c->body_len = command->body.len;
+    c->records = command->records;
     c->done = done;
     c->ctx = ctx;
     fake.count++;

@@ -217,6 +217,28 @@ static void fire_and_grace_round_trip(void **state)
     assert_int_equal(command_unpack_grace(slice_of(bytes, 7), &until), HF_E_CORRUPT);
 }
 
+/* What a request touches is told by its numbers; whatever else there is counts as one.
+ */
+static void records_are_those_of_the_request(void **state)
+{
+    struct op_request r = {.op = OP_SEND};
+
+    (void)state;
+    r.send.count = 77;
+    assert_int_equal(command_records(&r), 77);
+    r = (struct op_request){.op = OP_SETTLE};
+    r.settle.count = 256;
+    assert_int_equal(command_records(&r), 256);
+    r = (struct op_request){.op = OP_RECEIVE};
+    r.receive.max = 10;
+    assert_int_equal(command_records(&r), 10);
+    r = (struct op_request){.op = OP_KICK};
+    r.kick.count = LIMIT_FIRE;
+    assert_int_equal(command_records(&r), LIMIT_FIRE);
+    r = (struct op_request){.op = OP_QUEUE_CREATE};
+    assert_int_equal(command_records(&r), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +250,7 @@ int main(void)
         cmocka_unit_test(lying_lengths_are_refused),
         cmocka_unit_test(left_over_bytes_are_refused),
         cmocka_unit_test(fire_and_grace_round_trip),
+        cmocka_unit_test(records_are_those_of_the_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

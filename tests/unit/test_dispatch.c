@@ -575,11 +575,13 @@ static void due_queue_is_fired_once_at_a_time(void **state)
     fake.now_ms += 1;
     leader_applied(leader);
     assert_int_equal(fake.count, 1);
+    assert_int_equal(fake.commands[0].records, 1);
     leader_applied(leader);
     assert_int_equal(fake.count, 1);
     fake_finish(HF_OK);
     leader_applied(leader);
     assert_int_equal(fake.count, 1); /* next_due_ms is still in the past */
+    assert_int_equal(fake.commands[0].records, LIMIT_FIRE); /* so it is a full one */
     fake.queues[0].next_due_ms = INT64_MAX;
     fake_finish(HF_OK);
     leader_applied(leader);

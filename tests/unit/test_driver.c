@@ -35,6 +35,7 @@ struct node {
     uint64_t durable; /* index of the state on disk */
     uint64_t durable_hash;
     uint64_t applied;
+    uint64_t patience; /* it has enough of applying there; 0 = never */
     uint64_t hash;
     uint64_t hash_at[APPLIED_MAX]; /* by index */
     uint64_t staged;
@@ -99,6 +100,13 @@ static void on_apply(void *ctx, uint64_t index, uint64_t term, struct slice data
     n->hash_at[index] = n->hash;
 }
 
+static bool on_enough(void *ctx)
+{
+    struct node *n = ctx;
+
+    return n->patience > 0 && n->applied >= n->patience;
+}
+
 static void on_role(void *ctx)
 {
     struct node *n = ctx;
@@ -140,6 +148,7 @@ static int64_t on_mono_ms(void *ctx)
 static const struct driver_callbacks callbacks = {
     .send = on_send,
     .apply = on_apply,
+    .enough = on_enough,
     .role = on_role,
     .membership = on_membership,
     .need_transfer = on_need_transfer,
@@ -779,6 +788,41 @@ static void f12_a_lagging_follower_is_served_from_disk(void **state)
     assert_int_equal(lag->hash, n->hash);
     assert_true(n->disk.read_total > 10);
     assert_true(n->sent_bytes_max < (5u << 20) + 1000);
+    rig_done(&r);
+}
+
+/* The owner has enough of applying: the rest waits until it goes on, while the log
+ * grows and others are answered. */
+static void applying_stops_when_the_owner_has_enough(void **state)
+{
+    struct rig r;
+    struct node *n;
+    struct node *slow;
+    uint64_t at;
+
+    (void)state;
+    rig_found(&r, 3);
+    n = wait_leader(&r);
+    slow = &r.nodes[n->id % 3 + 1];
+    run(&r, 100);
+    at = slow->applied;
+    slow->patience = at + 2;
+    node_kill(&r.nodes[slow->id % 3 + 1]); /* the majority needs the slow one */
+    r.outcome_count = 0;
+    submit_many(n, 10, 100);
+    run(&r, 100);
+    assert_int_equal(r.outcome_count, 10);
+    assert_int_equal(slow->applied, at + 2);
+    assert_true(driver_behind(slow->driver));
+    assert_false(driver_behind(n->driver));
+    slow->patience = at + 5;
+    driver_go_on(slow->driver);
+    assert_int_equal(slow->applied, at + 5);
+    assert_true(driver_behind(slow->driver));
+    slow->patience = 0;
+    driver_go_on(slow->driver);
+    assert_false(driver_behind(slow->driver));
+    assert_int_equal(slow->hash, n->hash);
     rig_done(&r);
 }
 
@@ -1816,6 +1860,7 @@ int main(void)
         cmocka_unit_test(the_age_of_the_majority),
         cmocka_unit_test(a_frozen_leader_knows_that_it_is_late),
         cmocka_unit_test(f12_a_lagging_follower_is_served_from_disk),
+        cmocka_unit_test(applying_stops_when_the_owner_has_enough),
         cmocka_unit_test(m13_a_dead_follower_costs_little),
         cmocka_unit_test(one_way_loss_does_not_unseat_the_leader),
         cmocka_unit_test(f11_an_old_term_completes_the_majority),

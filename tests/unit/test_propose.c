@@ -85,10 +85,10 @@ static void on_done(void *ctx, int status, const struct op_reply *reply)
     }
 }
 
-static int add(struct fixture *f, size_t bytes)
+static int add_of(struct fixture *f, size_t bytes, uint32_t records)
 {
     static uint8_t body[LIMIT_FRAME_BYTES];
-    struct command c = {.type = 1, .body = slice_of(body, bytes)};
+    struct command c = {.type = 1, .body = slice_of(body, bytes), .records = records};
     struct caller *caller = malloc(sizeof *caller);
     int rc;
 
@@ -101,6 +101,11 @@ static int add(struct fixture *f, size_t bytes)
     assert_true(f->added < ANSWERS_MAX);
     f->answers[f->added++] = 1;
     return HF_OK;
+}
+
+static int add(struct fixture *f, size_t bytes)
+{
+    return add_of(f, bytes, 0);
 }
 
 /* Apply the oldest entry in flight: an outcome for each command, then its end. */
@@ -224,6 +229,26 @@ static void an_entry_closes_at_the_limit_of_bytes(void **state)
     assert_int_equal(f->flights[3].commands, 1);
 }
 
+/* And at the limit of records, so that applying one stays short; what touches more in
+ * one command is an entry of its own. */
+static void an_entry_closes_at_the_limit_of_records(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(add_of(f, 10, LIMIT_ENTRY_RECORDS / 4), HF_OK);
+    }
+    assert_int_equal(add_of(f, 10, LIMIT_ENTRY_RECORDS * 3 / 4), HF_OK);
+    assert_int_equal(add(f, 10), HF_OK); /* counts as one */
+    assert_int_equal(add_of(f, 10, LIMIT_ENTRY_RECORDS * 2), HF_OK);
+    propose_flush(&f->p);
+    assert_int_equal(f->submitted, 4);
+    assert_int_equal(f->flights[0].commands, 4);
+    assert_int_equal(f->flights[1].commands, 2);
+    assert_int_equal(f->flights[2].commands, 1);
+    assert_int_equal(f->flights[3].commands, 1);
+}
+
 /* The queue in front is bounded in bytes; when it moves on there is room again. */
 static void the_queue_in_front_is_bounded(void **state)
 {
@@ -328,6 +353,7 @@ int main(void)
         t(what_comes_while_all_are_in_flight_waits),
         t(an_entry_closes_at_the_limit_of_commands),
         t(an_entry_closes_at_the_limit_of_bytes),
+        t(an_entry_closes_at_the_limit_of_records),
         t(the_queue_in_front_is_bounded),
         t(a_lost_entry_is_an_unknown_outcome),
         t(another_leaders_entry_is_not_ours),
