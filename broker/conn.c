@@ -13,6 +13,7 @@
 #include "broker/conn.h"
 #include "broker/log.h"
 #include "proto/check.h"
+#include "proto/link.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -596,14 +597,13 @@ static bool conn_set_peer(struct conn *c)
 
         (void)uv_ip4_name(in, host, sizeof host);
         port = ntohs(in->sin_port);
-        c->session.private = (ntohl(in->sin_addr.s_addr) >> 24) == 127;
     } else if (at.ss_family == AF_INET6) {
         const struct sockaddr_in6 *in = (const void *)&at;
 
         (void)uv_ip6_name(in, host, sizeof host);
         port = ntohs(in->sin6_port);
-        c->session.private = IN6_IS_ADDR_LOOPBACK(&in->sin6_addr);
     }
+    c->session.private = link_is_loopback((const struct sockaddr *)&at);
     (void)snprintf(c->session.peer, sizeof c->session.peer,
                    at.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, port);
     return dispatch_session_from(c->set->dispatch, &c->session, host);

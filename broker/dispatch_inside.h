@@ -1,5 +1,5 @@
 /* dispatch_inside.h: requests on their way, as the files of the dispatch see them:
- * dispatch.c, receive.c, subscription.c, backup.c. Nobody else includes this. */
+ * dispatch.c, gate.c, read.c, receive.c, subscription.c, backup.c. Nobody else includes this. */
 #ifndef HF_BROKER_DISPATCH_INSIDE_H
 #define HF_BROKER_DISPATCH_INSIDE_H
 
@@ -109,6 +109,13 @@ void backup_read(struct dispatch *d, struct dispatch_session *s,
                  const struct op_request *request, uint64_t start_ns);
 /* The session ends, or begins another one. Nothing is answered. */
 void backup_close(struct dispatch_session *s);
+
+/* ---- read.c ---- */
+
+/* Is it answered from the applied state? */
+bool read_is(enum op_code op);
+void read_answer(struct dispatch *d, struct dispatch_session *s,
+                 const struct op_request *request, uint64_t start_ns);
 
 /* ---- receive.c ---- */
 

@@ -177,6 +177,7 @@ int gate_pass(struct dispatch *d, struct dispatch_session *s,
     if (!within_rate(d, s, request, start_ns)) {
         return HF_OK;
     }
+    d->audit = audit_text(s, request); /* before anything can be answered */
     if (!d->rules.config.required) {
         *answered = false;
     } else if (!s->auth.known) {
@@ -196,7 +197,6 @@ int gate_pass(struct dispatch *d, struct dispatch_session *s,
         rc = access_check(&s->auth, m, request, &d->arena, &error);
         *answered = rc != HF_OK;
     }
-    d->audit = audit_text(s, request);
     if (*answered && error.status == HF_E_ACCESS_DENIED) {
         d->metrics->access_denied++;
         session_refuse(d, s, request, HF_E_ACCESS_DENIED, &error, start_ns);

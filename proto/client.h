@@ -294,6 +294,21 @@ int client_run(struct hf_client *c, struct client_call *call, struct hf_error *e
  * *error says. */
 int client_run_to(struct hf_client *c, struct client_call *call,
                   const struct hf_error *ended, struct hf_error *error);
+/* How a blocking call ended, and what it brought. */
+struct client_ending {
+    struct hf_error error;
+    bool existed; /* of op_existed_reply; without `convert` */
+    struct client_answer *kept;
+    /* Fills `kept` with the public form of the reply; may fail with HF_E_MEMORY_LOW. NULL:
+     * nothing is kept. */
+    int (*convert)(struct client_answer *kept, const struct op_reply *reply);
+};
+
+/* Run a call to its end. Sets its done, ctx and keep. */
+int client_run_ending(struct hf_client *c, struct client_call *call,
+                      int (*convert)(struct client_answer *kept,
+                                     const struct op_reply *reply),
+                      struct client_ending *ending, struct hf_error *error);
 /* Begin a call for a caller that does not wait. HF_OK. */
 int client_begin_for(struct hf_client *c, struct client_call *call,
                      void (*callback)(void), void *ctx, struct hf_error *error);

@@ -1,19 +1,9 @@
 /* client_redrive.c: the calls of holdfast.h about redrives. */
 #include "proto/client.h"
 
-#include "proto/check.h"
-
-#include <string.h>
-
-/* Where a blocking call puts how it ended. */
-struct ending {
-    struct hf_error error;
-    struct client_answer *kept;
-};
-
-static int convert(struct client_answer *kept,
-                   const struct op_redrive_list_reply *reply)
+static int convert(struct client_answer *kept, const struct op_reply *whole)
 {
+    const struct op_redrive_list_reply *reply = &whole->redrive_list;
     struct hf_redrive *items =
         arena_get(&kept->arena, (reply->count + 1) * sizeof *items);
 
@@ -43,35 +33,12 @@ static int convert(struct client_answer *kept,
     return HF_OK;
 }
 
-static void on_end(struct client_call *call, const struct hf_error *error,
-                   const struct op_reply *reply, struct client_answer *kept)
-{
-    struct ending *ending = call->ctx;
-
-    ending->error = *error;
-    if (reply == NULL) {
-        return;
-    }
-    CHECK(kept != NULL);
-    if (convert(kept, &reply->redrive_list) != HF_OK) {
-        (void)client_out_of_memory(&ending->error);
-        client_answer_free(kept);
-        return;
-    }
-    ending->kept = kept;
-}
-
 static int run(struct hf_client *c, struct client_call *call, struct hf_redrives **out,
                struct hf_error *error)
 {
-    struct ending ending;
-    int rc;
+    struct client_ending ending;
+    int rc = client_run_ending(c, call, convert, &ending, error);
 
-    memset(&ending, 0, sizeof ending);
-    call->keep = true;
-    call->done = on_end;
-    call->ctx = &ending;
-    rc = client_run_to(c, call, &ending.error, error);
     if (rc != HF_OK) {
         return rc;
     }

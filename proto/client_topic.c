@@ -1,20 +1,12 @@
 /* client_topic.c: the calls of holdfast.h about topics. */
 #include "proto/client.h"
 
-#include "proto/check.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a blocking call puts how it ended. */
-struct ending {
-    struct hf_error error;
-    bool existed;
-    struct client_answer *kept;
-};
-
-static int convert(struct client_answer *kept, const struct op_topic_list_reply *reply)
+static int convert(struct client_answer *kept, const struct op_reply *whole)
 {
+    const struct op_topic_list_reply *reply = &whole->topic_list;
     struct hf_topic *items =
         arena_get(&kept->arena, (reply->count + 1) * sizeof *items);
 
@@ -46,39 +38,12 @@ static int convert(struct client_answer *kept, const struct op_topic_list_reply 
     return HF_OK;
 }
 
-static void on_end(struct client_call *call, const struct hf_error *error,
-                   const struct op_reply *reply, struct client_answer *kept)
-{
-    struct ending *ending = call->ctx;
-
-    ending->error = *error;
-    if (reply == NULL) {
-        return;
-    }
-    if (call->request.op == OP_TOPIC_CREATE || call->request.op == OP_TOPIC_SUBSCRIBE) {
-        ending->existed = reply->existed.existed;
-    }
-    if (!call->keep) {
-        return;
-    }
-    CHECK(kept != NULL);
-    if (convert(kept, &reply->topic_list) != HF_OK) {
-        (void)client_out_of_memory(&ending->error);
-        client_answer_free(kept);
-        return;
-    }
-    ending->kept = kept;
-}
-
 /* Every one of these calls can be repeated: the second time finds done what it asks. */
-static int run(struct hf_client *c, struct client_call *call, struct ending *ending,
-               struct hf_error *error)
+static int run(struct hf_client *c, struct client_call *call,
+               struct client_ending *ending, struct hf_error *error)
 {
-    memset(ending, 0, sizeof *ending);
     call->safe = true;
-    call->done = on_end;
-    call->ctx = ending;
-    return client_run_to(c, call, &ending->error, error);
+    return client_run_ending(c, call, call->read ? convert : NULL, ending, error);
 }
 
 /* A call about one topic; NULL and the status when there is none to be made. */
@@ -98,7 +63,7 @@ int hf_topic_create(struct hf_client *c, const char *topic, int *existed,
                     struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_TOPIC_CREATE, topic, &call, error);
 
     if (rc != HF_OK) {
@@ -116,7 +81,7 @@ int hf_topic_delete(struct hf_client *c, const char *topic, int force,
                     struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_TOPIC_DELETE, topic, &call, error);
 
     if (rc != HF_OK) {
@@ -131,7 +96,7 @@ int hf_topic_subscribe(struct hf_client *c, const char *topic, const char *queue
                        const char *filter, int *existed, struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = client_check_name(queue, error);
 
     if (rc == HF_OK) {
@@ -156,7 +121,7 @@ int hf_topic_unsubscribe(struct hf_client *c, const char *topic, const char *que
                          struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = client_check_name(queue, error);
 
     if (rc == HF_OK) {
@@ -178,11 +143,10 @@ void hf_topics_free(struct hf_topics *topics)
 static int listing(struct hf_client *c, struct client_call *call,
                    struct hf_topics **out, struct hf_error *error)
 {
-    struct ending ending;
+    struct client_ending ending;
     int rc;
 
     call->read = true;
-    call->keep = true;
     rc = run(c, call, &ending, error);
     if (rc == HF_OK) {
         *out = &ending.kept->topics;

@@ -1,7 +1,6 @@
 /* client_user.c: the calls of holdfast.h about users, tokens and grants. */
 #include "proto/client.h"
 
-#include "proto/check.h"
 #include "proto/scram.h"
 
 #include <stdlib.h>
@@ -15,13 +14,6 @@ _Static_assert((int)HF_RIGHT_SEND == RIGHT_SEND && (int)HF_RIGHT_RECEIVE == RIGH
 #define TOKEN_BYTES 24u
 
 _Static_assert(secret_base64_len(TOKEN_BYTES) < HF_TOKEN_TEXT, "a token fits");
-
-/* Where a blocking call puts how it ended. */
-struct ending {
-    struct hf_error error;
-    bool existed;
-    struct client_answer *kept;
-};
 
 static int convert(struct client_answer *kept, const struct op_reply *reply)
 {
@@ -77,46 +69,18 @@ static int convert(struct client_answer *kept, const struct op_reply *reply)
     }
 }
 
-static void on_end(struct client_call *call, const struct hf_error *error,
-                   const struct op_reply *reply, struct client_answer *kept)
-{
-    struct ending *ending = call->ctx;
-
-    ending->error = *error;
-    if (reply == NULL) {
-        return;
-    }
-    if (call->request.op == OP_USER_SET) {
-        ending->existed = reply->existed.existed;
-    }
-    if (!call->keep) {
-        return;
-    }
-    CHECK(kept != NULL);
-    if (convert(kept, reply) != HF_OK) {
-        (void)client_out_of_memory(&ending->error);
-        client_answer_free(kept);
-        return;
-    }
-    ending->kept = kept;
-}
-
 /* Every one of these calls can be repeated: the second time finds done what it asks. */
-static int run(struct hf_client *c, struct client_call *call, struct ending *ending,
-               struct hf_error *error)
+static int run(struct hf_client *c, struct client_call *call,
+               struct client_ending *ending, struct hf_error *error)
 {
-    memset(ending, 0, sizeof *ending);
     call->safe = true;
-    call->done = on_end;
-    call->ctx = ending;
-    return client_run_to(c, call, &ending->error, error);
+    return client_run_ending(c, call, call->read ? convert : NULL, ending, error);
 }
 
-static int list(struct hf_client *c, struct client_call *call, struct ending *ending,
-                struct hf_error *error)
+static int list(struct hf_client *c, struct client_call *call,
+                struct client_ending *ending, struct hf_error *error)
 {
     call->read = true;
-    call->keep = true;
     return run(c, call, ending, error);
 }
 
@@ -145,7 +109,7 @@ int hf_user_set(struct hf_client *c, const char *user, const char *password,
 {
     struct scram_keys keys;
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_USER_SET, user, &call, error);
 
     if (rc != HF_OK) {
@@ -177,7 +141,7 @@ int hf_user_set(struct hf_client *c, const char *user, const char *password,
 int hf_user_remove(struct hf_client *c, const char *user, struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_USER_REMOVE, user, &call, error);
 
     if (rc != HF_OK) {
@@ -191,7 +155,7 @@ int hf_user_list(struct hf_client *c, const char *after, unsigned limit,
                  struct hf_users **out, struct hf_error *error)
 {
     struct client_call *call = client_call_new(OP_USER_LIST);
-    struct ending ending;
+    struct client_ending ending;
     int rc;
 
     if (call == NULL) {
@@ -235,7 +199,7 @@ int hf_token_create(struct hf_client *c, const char *user, const char *name,
 {
     uint8_t hash[SECRET_HASH_BYTES];
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = client_check_name(name, error);
 
     if (rc == HF_OK) {
@@ -263,7 +227,7 @@ int hf_token_revoke(struct hf_client *c, const char *user, const char *name,
                     struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = client_check_name(name, error);
 
     if (rc == HF_OK) {
@@ -281,7 +245,7 @@ int hf_token_list(struct hf_client *c, const char *user, const char *after,
                   unsigned limit, struct hf_tokens **out, struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_TOKEN_LIST, user, &call, error);
 
     if (rc != HF_OK) {
@@ -308,7 +272,7 @@ int hf_grant_set(struct hf_client *c, const char *user, const char *scope,
                  unsigned rights, struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_GRANT_SET, user, &call, error);
 
     if (rc != HF_OK) {
@@ -324,7 +288,7 @@ int hf_grant_list(struct hf_client *c, const char *user, const char *after,
                   unsigned limit, struct hf_grants **out, struct hf_error *error)
 {
     struct client_call *call;
-    struct ending ending;
+    struct client_ending ending;
     int rc = begin(OP_GRANT_LIST, user, &call, error);
 
     if (rc != HF_OK) {

@@ -453,6 +453,17 @@ int link_next(struct link *l, struct slice *message)
     return frame_reader_next(&l->in, message);
 }
 
+bool link_is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const void *)address;
+
+        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
+    }
+    return address->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
 bool link_is_private(const struct link *l)
 {
     struct sockaddr_storage at;
@@ -461,14 +472,6 @@ bool link_is_private(const struct link *l)
     if (l->tls != NULL && tls_knows_peer(l->tls)) {
         return true;
     }
-    if (l->fd < 0 || getpeername(l->fd, (struct sockaddr *)&at, &len) != 0) {
-        return false;
-    }
-    if (at.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const void *)&at;
-
-        return ntohl(in->sin_addr.s_addr) >> 24 == 127;
-    }
-    return at.ss_family == AF_INET6 &&
-           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&at)->sin6_addr);
+    return l->fd >= 0 && getpeername(l->fd, (struct sockaddr *)&at, &len) == 0 &&
+           link_is_loopback((const struct sockaddr *)&at);
 }

@@ -13,6 +13,8 @@
 #include "proto/buffer.h"
 #include "proto/frame.h"
 #include "proto/op.h"
+
+#include <sys/socket.h>
 #include "proto/tls.h"
 
 enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_OPEN };
@@ -73,6 +75,8 @@ int link_on_poll(struct link *l, short revents, int64_t now_ms, char *why, size_
  * NULL when there is none. HF_E_PROTOCOL: the stream is broken. */
 int link_next(struct link *l, struct slice *message);
 
+/* Is it an address of this very machine? */
+bool link_is_loopback(const struct sockaddr *address);
 /* Nobody else can read what goes over it: the other end is on this machine, or has shown
  * by TLS that it is who was meant. */
 bool link_is_private(const struct link *l);

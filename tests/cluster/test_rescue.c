@@ -20,20 +20,7 @@
 /* holdfast or holdfastd with words separated by blanks. */
 static void command(struct run *r, const char *program, const char *line)
 {
-    char path[4096];
-    char copy[4096];
-    const char *argv[20] = {path};
-    size_t argc = 1;
-    char *save = NULL;
-
-    snprintf(path, sizeof path, "%s", cluster_program(program));
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        assert_true(argc < 19);
-        argv[argc++] = word;
-    }
-    run_program(argv, "", 0, 60000, r);
+    run_words(cluster_program(program), line, "", 0, 60000, r);
 }
 
 /* The same, with its exit code looked at, and a text that it must print. */

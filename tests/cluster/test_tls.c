@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WORDS_MAX 24
 #define STRANGER  4 /* a node that is not let in */
 #define LOG_MS    15000
 
@@ -92,19 +91,11 @@ static int group_teardown(void **state)
 /* "holdfast --cluster ADDRESSES LINE" ends with this code and says this. */
 static void expect(const char *addresses, int code, const char *says, const char *line)
 {
-    char copy[2048];
-    const char *argv[WORDS_MAX] = {cluster_program("holdfast"), "--cluster", addresses};
-    size_t argc = 3;
-    char *save = NULL;
+    char whole[3072];
     struct run r;
 
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        assert_true(argc < WORDS_MAX - 1);
-        argv[argc++] = word;
-    }
-    run_program(argv, "", 0, 60000, &r);
+    snprintf(whole, sizeof whole, "--cluster %s %s", addresses, line);
+    run_words(cluster_program("holdfast"), whole, "", 0, 60000, &r);
     if (r.exit_code != code ||
         (strstr(r.out, says) == NULL && strstr(r.err, says) == NULL)) {
         fail_msg("holdfast %s: exit code %d, not %d with '%s': %s%s", line, r.exit_code,

@@ -6,28 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_MAX 24
-
 /* Run "holdfast --cluster ... WORDS"; words are separated by blanks. */
 static void tool_input(struct cluster *c, struct run *r, const char *input, size_t len,
                        const char *line)
 {
-    char addresses[256];
-    char program[4096];
-    char copy[1024];
-    const char *argv[WORDS_MAX + 4] = {program, "--cluster", addresses};
-    size_t argc = 3;
-    char *save = NULL;
+    char whole[2048];
 
-    snprintf(addresses, sizeof addresses, "%s", cluster_addresses(c));
-    snprintf(program, sizeof program, "%s", cluster_program("holdfast"));
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        assert_true(argc < WORDS_MAX);
-        argv[argc++] = word;
-    }
-    run_program(argv, input, len, 60000, r);
+    snprintf(whole, sizeof whole, "--cluster %s %s", cluster_addresses(c), line);
+    run_words(cluster_program("holdfast"), whole, input, len, 60000, r);
 }
 
 static void tool(struct cluster *c, int code, const char *line)

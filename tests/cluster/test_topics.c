@@ -10,21 +10,11 @@
 /* Run "holdfast --cluster ... WORDS"; it ends with this code and prints the part. */
 static void tool(struct cluster *c, int code, const char *part, const char *line)
 {
-    char program[4096];
-    char copy[512];
-    const char *argv[24] = {program, "--cluster", cluster_addresses(c)};
-    size_t argc = 3;
-    char *save = NULL;
+    char whole[1024];
     struct run r;
 
-    snprintf(program, sizeof program, "%s", cluster_program("holdfast"));
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        assert_true(argc < 23);
-        argv[argc++] = word;
-    }
-    run_program(argv, "", 0, 60000, &r);
+    snprintf(whole, sizeof whole, "--cluster %s %s", cluster_addresses(c), line);
+    run_words(cluster_program("holdfast"), whole, "", 0, 60000, &r);
     if (r.exit_code != code ||
         (strstr(r.out, part) == NULL && strstr(r.err, part) == NULL)) {
         fail_msg("holdfast %s: exit code %d: %s%s", line, r.exit_code, r.out, r.err);

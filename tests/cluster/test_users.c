@@ -4,8 +4,6 @@
 
 #include <unistd.h>
 
-#define WORDS_MAX 24
-
 static const char root_token[] = "0123456789abcdef0123456789abcdef";
 static char root_file[64] = "/tmp/holdfast-root-XXXXXX";
 static char password_file[64] = "/tmp/holdfast-password-XXXXXX";
@@ -43,22 +41,10 @@ static int group_teardown(void **state)
 /* "holdfast --cluster ... WORDS" with the login that the environment gives. */
 static void tool(struct cluster *c, struct run *r, const char *line)
 {
-    char addresses[256];
-    char program[4096];
-    char copy[1024];
-    const char *argv[WORDS_MAX + 4] = {program, "--cluster", addresses};
-    size_t argc = 3;
-    char *save = NULL;
+    char whole[2048];
 
-    snprintf(addresses, sizeof addresses, "%s", cluster_addresses(c));
-    snprintf(program, sizeof program, "%s", cluster_program("holdfast"));
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word != NULL;
-         word = strtok_r(NULL, " ", &save)) {
-        assert_true(argc < WORDS_MAX);
-        argv[argc++] = word;
-    }
-    run_program(argv, "", 0, 60000, r);
+    snprintf(whole, sizeof whole, "--cluster %s %s", cluster_addresses(c), line);
+    run_words(cluster_program("holdfast"), whole, "", 0, 60000, r);
 }
 
 static void as_root(void)
@@ -288,6 +274,9 @@ static void users_survive(void **state)
 static void administrators_leave_a_trace(void **state)
 {
     struct cluster *c = *state;
+    struct op_request purge = {.op = OP_QUEUE_PURGE};
+    struct answer a = {0};
+    struct wire *w;
     int leader = cluster_leader(c, 10000);
 
     as_root();
@@ -299,6 +288,17 @@ static void administrators_leave_a_trace(void **state)
     expect(c, 1, "no right to manage", "queue delete traced");
     assert_true(node_log_contains(
         c, leader, "op=QUEUE_DELETE target=traced result=AccessDenied"));
+    /* Who does not say who it is has a line of its own, too, with its own outcome. */
+    wire_set_token(NULL);
+    w = wire_open(c->node[leader].client_port, "stranger");
+    wire_set_token(root_token);
+    assert_non_null(w);
+    purge.queue_purge.queue = slice_text("traced");
+    assert_status(wire_call(w, &purge, 2000, &a), HF_E_AUTH_FAILED);
+    assert_true(node_log_contains(
+        c, leader, "op=QUEUE_PURGE target=traced result=AuthFailed"));
+    wire_close(w);
+    answer_done(&a);
     as_root();
     cluster_agree(c);
 }

@@ -24,6 +24,8 @@
 
 #include <cmocka.h>
 
+#define WORDS_MAX 30 /* of run_words */
+
 static int64_t clock_ms(clockid_t clock)
 {
     struct timespec t;
@@ -276,6 +278,25 @@ void run_program(const char *const argv[], const char *input, size_t input_len,
             close(streams[i].fd);
         }
     }
+}
+
+void run_words(const char *program, const char *line, const char *input,
+               size_t input_len, int timeout_ms, struct run *r)
+{
+    char path[4096];
+    char copy[4096];
+    const char *argv[WORDS_MAX + 2] = {path};
+    size_t argc = 1;
+    char *save = NULL;
+
+    assert_true((size_t)snprintf(path, sizeof path, "%s", program) < sizeof path);
+    assert_true((size_t)snprintf(copy, sizeof copy, "%s", line) < sizeof copy);
+    for (char *word = strtok_r(copy, " ", &save); word != NULL;
+         word = strtok_r(NULL, " ", &save)) {
+        assert_true(argc <= WORDS_MAX);
+        argv[argc++] = word;
+    }
+    run_program(argv, input, input_len, timeout_ms, r);
 }
 
 void run_done(struct run *r)

@@ -49,6 +49,10 @@ struct run {
 };
 void run_program(const char *const argv[], const char *input, size_t input_len,
                  int timeout_ms, struct run *r);
+/* The same with arguments that are separated by blanks in `line`: a shell without
+ * quotes. */
+void run_words(const char *program, const char *line, const char *input,
+               size_t input_len, int timeout_ms, struct run *r);
 void run_done(struct run *r);
 
 struct memory {

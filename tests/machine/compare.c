@@ -1,4 +1,4 @@
-/* episode_compare.c: what can be looked at, held against the model. */
+/* compare.c: what can be looked at, held against the model. */
 #include "proto/check.h"
 #include "tests/machine/episode_inside.h"
 
